@@ -123,6 +123,10 @@ codes! {
             "Two exact claims on the same memory contradict each other. `coremap check` lists them.";
         StackMissing = Lost, "stack-missing", "threads without a stack",
             "No stack was found for some threads: their stack pointer is in no memory that can be a stack, or their stack is not in the core.";
+        RegistersAstray = Lost, "registers-astray", "threads have wrong registers",
+            "The stack pointers of some threads are in none of the stacks, so their registers in the core are wrong. Stacks come from control blocks; frames are missing. Dump with the kernel or with `coremap dump`.";
+        ThreadsUnnumbered = Note, "threads-unnumbered", "threads have no ids of their own",
+            "The core has no thread ids, or one id for several threads. `#1` is the first thread in the notes, `#2` the second.";
         StacksBlank = Note, "stacks-blank", "gdb wrote stacks as zero",
             "gdb could not read some stacks and wrote zeros (gcore with glibc 2.42 or later). Dump with the kernel or with `coremap dump`.";
         HeapWalk = Lost, "heap-walk", "some of the managed heap could not be walked",
@@ -221,6 +225,7 @@ impl WarningCode {
     /// Codes about the contents of memory. A core without that memory causes them too.
     pub const OF_CONTENTS: &'static [WarningCode] = &[
         WarningCode::StackMissing,
+        WarningCode::RegistersAstray,
         WarningCode::HeapWalk,
         WarningCode::Heap,
         WarningCode::Frames,

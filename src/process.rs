@@ -15,7 +15,7 @@ use crate::diag::{Diagnostics, Warning, WarningCode};
 use crate::image::bundle::Bundle;
 use crate::image::identity;
 use crate::image::symbol_dirs::SymbolDirs;
-use crate::image::{ModuleKind, bundle, elf, modules};
+use crate::image::{bundle, elf, modules};
 use crate::limits;
 #[cfg(target_os = "linux")]
 use crate::live::{self, AttachOptions, Live};
@@ -220,22 +220,23 @@ impl Process {
             let proving = target.reads().enter(Phase::Proof);
             let proven = identity::prove(&*target, &found, &dirs, &diag);
             let image_only = bundle::prove(&*target, &found, &mut bundle, &proven, &diag);
-            let (overlays, originals) = identity::overlays(target.facts(), &found, &proven, image_only);
+            let (overlays, originals) = identity::overlays(&*target, &found, &proven, image_only);
             drop(proving);
             // Section tables are in the files only, never in memory.
             let tables: Vec<_> = proven
                 .iter()
-                .filter_map(|p| match &found[p.module].kind {
-                    ModuleKind::Elf(image) => Some((found[p.module].range, elf::file_sections(&p.map, image.bias)?)),
-                    _ => None,
+                .filter_map(|p| {
+                    let module = &found[p.module];
+                    let bias = identity::load_bias(&*target, module, &p.map)?;
+                    Some((module.range.start, elf::file_sections(&p.map, bias)?))
                 })
                 .collect();
             let files = proven.into_iter().map(|p| p.map).collect();
             memory = ProcessMemory::with_files(target.clone(), overlays, originals, files);
             // The files may have headers that the core lacks, so find the modules again.
             found = modules::find(&*target, &memory, &diag);
-            for (range, sections) in tables {
-                for module in found.iter_mut().filter(|m| m.range == range) {
+            for (start, sections) in tables {
+                for module in found.iter_mut().filter(|m| m.range.start == start) {
                     module.sections.extend(sections.iter().cloned());
                 }
             }
@@ -430,19 +431,19 @@ impl Process {
         self.facts().process.as_ref().map(|p| p.pid).filter(|&p| p != 0)
     }
 
-    /// The thread ID of the first thread. It equals the process ID. If the process ID is missing, this is the only
-    /// thread whose stack pointer is in the mapping with the kernel's strings.
+    /// The thread ID of the first thread. It equals the process ID. If the process ID is missing, or no thread has it,
+    /// this is the only thread whose stack pointer is in the mapping with the kernel's strings.
     pub fn main_tid(&self) -> Option<u32> {
         *self.main_tid.get_or_init(|| {
             let threads = self.threads();
-            let Some(pid) = self.pid() else {
+            let by_id = self.pid().and_then(|pid| threads.iter().map(|t| t.tid).find(|&t| t == pid));
+            by_id.or_else(|| {
                 let strings = [at::RANDOM, at::EXECFN].into_iter().find_map(|key| self.auxv(key))?;
                 let whole = |addr| self.mapping_at(addr).map(|m| m.whole);
                 let stack = whole(Addr::new(strings))?;
                 let mut inside = threads.iter().filter(|t| whole(t.registers.sp()) == Some(stack));
-                return inside.next().map(|t| t.tid).filter(|_| inside.next().is_none());
-            };
-            threads.iter().map(|t| t.tid).find(|&t| t == pid)
+                inside.next().map(|t| t.tid).filter(|_| inside.next().is_none())
+            })
         })
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::diag::was_read;
 use crate::introspect::{Introspection, introspect};
 use crate::map::{AddressMap, Kind, Owner, Region};
@@ -92,6 +92,11 @@ impl<'p> Session<'p> {
     /// The C library's malloc.
     pub(crate) fn malloc(&self) -> &Malloc {
         &self.whole().malloc
+    }
+
+    /// Shared memory that may be a second view of other shared memory. By address, disjoint.
+    pub(crate) fn undecided_views(&self) -> &[AddrRange] {
+        &self.whole().undecided_views
     }
 
     fn whole(&self) -> &Introspection {

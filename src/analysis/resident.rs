@@ -153,7 +153,7 @@ impl<'s, 'p> Evidence<'s, 'p> {
         let others = self.data(range).saturating_sub(within(&self.stacks, &|stack| self.data(stack)));
         let likely = others.saturating_add(within(&self.used, &|used| used.len()));
         // A page of a file or of shared memory may be in RAM without being mapped here.
-        let own = !mapping.file && !mapping.shared;
+        let own = mapping.file.is_none() && !mapping.shared;
         let certain = self.zeros.filter(|_| own).map_or(0, |zeros| zeros.within(range).written);
         CoreEvidence { certain, likely }
     }

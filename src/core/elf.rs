@@ -11,6 +11,8 @@ use goblin::elf::section_header::SectionHeader;
 use std::cmp::Reverse;
 
 use crate::addr::{Addr, AddrRange};
+use crate::bytes;
+use crate::core::notes;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::range_map::RangeMap;
@@ -63,8 +65,11 @@ pub enum HeaderError {
     #[error("an ELF {0}, not a core dump")]
     NotCore(&'static str),
     /// The machine is neither x86_64 nor aarch64.
-    #[error("a core for machine type {0} (ELF e_machine); coremap reads x86_64 and aarch64")]
+    #[error("a core of {}; coremap reads x86_64 and aarch64", machine_name(*.0))]
     Machine(u16),
+    /// A core of another system, or of no process.
+    #[error("{0}; coremap reads cores of Linux processes")]
+    Foreign(&'static str),
     /// `e_phentsize` is not the size of an ELF64 program header.
     #[error("its program headers have {0} bytes each; those of ELF64 have 56")]
     EntrySize(u16),
@@ -74,17 +79,113 @@ fn hint(what: &str) -> String {
     if what.is_empty() { String::new() } else { format!(": it looks like {what}") }
 }
 
+/// Name of a 64-bit machine, as `uname -m` prints it.
+fn machine_name(machine: u16) -> String {
+    let name = match machine {
+        eh::EM_PPC64 => "ppc64le",
+        eh::EM_RISCV => "riscv64",
+        eh::EM_LOONGARCH => "loongarch64",
+        eh::EM_MIPS => "mips64",
+        eh::EM_S390 => "s390x",
+        eh::EM_SPARCV9 => "sparc64",
+        eh::EM_IA_64 => "ia64",
+        eh::EM_386 => "i386",
+        eh::EM_ARM => "arm",
+        other => return format!("an unknown machine (ELF e_machine {other})"),
+    };
+    name.to_owned()
+}
+
+/// The system of a core that is not of Linux, by EI_OSABI (System V ABI, "ELF Header").
+fn system_by_abi(abi: u8) -> Option<&'static str> {
+    Some(match abi {
+        eh::ELFOSABI_FREEBSD => "a core of FreeBSD",
+        eh::ELFOSABI_NETBSD => "a core of NetBSD",
+        eh::ELFOSABI_OPENBSD => "a core of OpenBSD",
+        eh::ELFOSABI_SOLARIS => "a core of Solaris or illumos",
+        eh::ELFOSABI_HPUX => "a core of HP-UX",
+        _ => return None,
+    })
+}
+
+/// The system of a core that is not of a Linux process, by the owner of a note.
+///
+/// FreeBSD: sys/kern/imgact_elf.c. NetBSD: sys/kern/core_elf32.c; a thread's notes have its number behind the name.
+/// OpenBSD: sys/kern/exec_elf.c. Linux kernels: VMCOREINFO (kernel/crash_core.c). QEMU: target/*/arch_dump.c.
+fn system_by_owner(owner: &[u8]) -> Option<&'static str> {
+    Some(match owner {
+        b"FreeBSD" => "a core of FreeBSD",
+        [b'N', b'e', b't', b'B', b'S', b'D', b'-', b'C', b'O', b'R', b'E', ..] => "a core of NetBSD",
+        [b'O', b'p', b'e', b'n', b'B', b'S', b'D', ..] => "a core of OpenBSD",
+        b"QEMU" => "memory of a virtual machine, written by QEMU (dump-guest-memory)",
+        b"VMCOREINFO" => "memory of a Linux kernel (vmcore)",
+        b"Xen" => "memory of a Xen domain",
+        _ => return None,
+    })
+}
+
+/// Checks that a core is of a Linux process.
+fn check_system(file: &[u8], headers: &Headers) -> Result<(), HeaderError> {
+    let mut found = None;
+    for &(offset, size) in headers.notes.iter().take(limits::MAX_NOTE_SEGMENTS) {
+        let start = offset.min(file.len() as u64) as usize;
+        let end = offset.saturating_add(size).min(file.len() as u64) as usize;
+        let segment = file.get(start..end).unwrap_or_default();
+        let mut notes = notes::Cursor::default();
+        while let Some(note) = notes.next(segment) {
+            // QEMU copies the guest kernel's VMCOREINFO.
+            if found.is_none() || note.owner == b"QEMU" {
+                found = system_by_owner(note.owner).or(found);
+            }
+        }
+    }
+    found.map_or(Ok(()), |system| Err(HeaderError::Foreign(system)))
+}
+
+/// A minidump by its system (MINIDUMP_SYSTEM_INFO.PlatformId; Breakpad's minidump_format.h). Breakpad and Crashpad write
+/// minidumps on all systems.
+fn minidump(file: &[u8]) -> &'static str {
+    /// MINIDUMP_HEADER: number of streams, offset of their directory. An entry: type, size, offset.
+    const STREAMS: usize = 8;
+    const DIRECTORY: usize = 12;
+    const ENTRY: usize = 12;
+    const SYSTEM_INFO: u32 = 7;
+    const PLATFORM: usize = 20;
+    let platform = || {
+        let count = (bytes::u32_at(file, STREAMS)? as usize).min(limits::MAX_MINIDUMP_STREAMS);
+        let at = bytes::u32_at(file, DIRECTORY)? as usize;
+        let entry = |i: usize| file.get(at.checked_add(i * ENTRY)?..);
+        let system = (0..count).map_while(entry).find(|e| bytes::u32_at(e, 0) == Some(SYSTEM_INFO))?;
+        bytes::u32_at(file, (bytes::u32_at(system, 8)? as usize).checked_add(PLATFORM)?)
+    };
+    match platform() {
+        Some(0..=3) => "a Windows minidump; coremap reads Linux cores",
+        Some(0x8201) => "a Breakpad or Crashpad minidump of Linux, not a core; minidump-2-core converts it",
+        Some(0x8203) => "a Breakpad or Crashpad minidump of Android, not a core",
+        Some(0x8101 | 0x8102) => "a Breakpad or Crashpad minidump of macOS or iOS; coremap reads Linux cores",
+        _ => "a minidump (Windows, Breakpad or Crashpad), not a core",
+    }
+}
+
 /// Guesses the format of a file that is not ELF, for the error message.
 fn looks_like(head: &[u8]) -> &'static str {
     match head {
-        [b'M', b'D', b'M', b'P', ..] => "a Windows minidump; coremap reads Linux cores",
+        [b'M', b'D', b'M', b'P', ..] => minidump(head),
         [b'P', b'A', b'G', b'E', b'D', b'U', ..] => "a Windows kernel dump; coremap reads Linux cores",
         [b'M', b'Z', ..] => "a Windows program",
         [0xcf, 0xfa, 0xed, 0xfe, ..] => "a macOS Mach-O file; coremap reads Linux cores",
         [b'P', b'E', b'R', b'F', b'I', b'L', b'E', b'2', ..] => "perf's own data (perf.data), not a core",
         [b'N', b'e', b't', b't', b'r', b'a', b'c', b'e', ..] => "a dotnet-trace recording (.nettrace), not a core",
         [b'J', b'A', b'V', b'A', b' ', b'P', ..] => "a Java heap dump (HPROF), not a core",
-        [b'K', b'D', b'U', b'M', b'P', ..] => "a kernel's kdump file, not a process's core",
+        [b'K', b'D', b'U', b'M', b'P', ..] | [b'D', b'I', b'S', b'K', b'D', b'U', b'M', b'P', ..] => {
+            "memory of a Linux kernel, compressed by makedumpfile (kdump), not a process's core"
+        }
+        [b'm', b'a', b'k', b'e', b'd', b'u', b'm', b'p', b'f', b'i', b'l', b'e', ..] => {
+            "memory of a Linux kernel in makedumpfile's flattened format, not a process's core"
+        }
+        // IMG_COMMON_MAGIC and IMG_SERVICE_MAGIC (criu/include/magic.h).
+        [0x19, 0x43, 0x56, 0x54, ..] | [0x40, 0x59, 0x10, 0x55, ..] => "an image of CRIU (a checkpoint), not a core",
+        [b'Q', b'E', b'V', b'M', ..] => "the saved state of a QEMU machine, not a process's core",
         [b'B', b'Z', b'h', ..] => "bzip2; decompress it first",
         [b'P', b'K', 3, 4, ..] => "a zip archive; extract the core first",
         [b'{', ..] | [b'[', ..] => "JSON",
@@ -155,6 +256,9 @@ pub fn read_headers(file: &[u8], reads: &Reads, diag: &Diagnostics) -> Result<He
             _ => "file of another type",
         }));
     }
+    if let Some(system) = system_by_abi(file[eh::EI_OSABI]) {
+        return Err(HeaderError::Foreign(system));
+    }
     let arch = match header.e_machine {
         eh::EM_X86_64 => Arch::X86_64,
         eh::EM_AARCH64 => Arch::Aarch64,
@@ -220,6 +324,7 @@ pub fn read_headers(file: &[u8], reads: &Reads, diag: &Diagnostics) -> Result<He
             _ => {}
         }
     }
+    check_system(file, &headers)?;
     if expected > size {
         headers.truncation = Some(Truncation { expected, actual: size, missing });
     }

@@ -12,6 +12,7 @@ use crate::core::own_notes::{self, OwnNotes};
 use crate::core::prstatus;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
+use crate::targets::threads::UNNUMBERED;
 use crate::targets::{Arch, FileMapping, ProcessInfo, Reads, SignalInfo, Thread};
 
 /// Note types used here, of owner "CORE" or "LINUX" (elf.h).
@@ -59,6 +60,8 @@ pub struct Notes {
     pub signal: Option<SignalInfo>,
     /// The thread whose NT_PRSTATUS precedes that note.
     pub signal_tid: Option<u32>,
+    /// Index of this thread.
+    signal_thread: Option<usize>,
     /// Whether the first NT_SIGINFO could not be read. Later ones belong to other threads.
     pub signal_lost: bool,
     /// NT_AUXV: (type, value), without the final AT_NULL.
@@ -105,10 +108,37 @@ pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, reads: &Reads, dia
         seen.push(start..end);
         read_segment(&file[start..end], arch, &mut notes, reads, diag);
     }
+    number(&mut notes, diag);
     if notes.threads.is_empty() {
         diag.partial(WarningCode::NoThreads, "the core has no thread registers (NT_PRSTATUS)");
     }
     notes
+}
+
+/// Gives threads without an ID of their own a number by position: some producers write 0 for all, or the process's.
+fn number(notes: &mut Notes, diag: &Diagnostics) {
+    let mut times: HashMap<u32, usize> = HashMap::new();
+    for thread in &notes.threads {
+        *times.entry(thread.tid).or_default() += 1;
+    }
+    let mut count = 0;
+    for (position, thread) in (0..UNNUMBERED).zip(&mut notes.threads) {
+        let is_own = thread.tid != 0 && thread.tid < UNNUMBERED && times.get(&thread.tid) == Some(&1);
+        if !is_own {
+            thread.tid = UNNUMBERED | position;
+            count += 1;
+        }
+    }
+    notes.signal_tid = notes.signal_thread.and_then(|at| notes.threads.get(at)).map(|t| t.tid);
+    if count > 0 {
+        diag.note(
+            WarningCode::ThreadsUnnumbered,
+            format!(
+                "the core has no ids of their own for {count} of {} threads; they are numbered by position (#1, #2 …)",
+                notes.threads.len()
+            ),
+        );
+    }
 }
 
 fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, diag: &Diagnostics) {
@@ -183,7 +213,7 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
             (b"CORE", nt::FILE) => parse_files(desc, notes, diag),
             (b"CORE", nt::SIGINFO) if notes.signal.is_none() && !notes.signal_lost => {
                 notes.signal = parse_siginfo(desc);
-                notes.signal_tid = notes.threads.last().map(|t| t.tid).filter(|_| current);
+                notes.signal_thread = notes.threads.len().checked_sub(1).filter(|_| current);
             }
             (b"LINUX", nt::ARM_TLS) => {
                 let tp = bytes::u64_at(desc, 0).filter(|&v| v != 0).map(Addr::new);

@@ -109,10 +109,21 @@ fn header(raw: &[u8; eh::header64::SIZEOF_EHDR]) -> Option<eh::Header> {
     plausible.then_some(header)
 }
 
+/// Whether a file begins like an ELF file.
+pub(super) fn is_elf(file: &[u8]) -> bool {
+    file.starts_with(eh::ELFMAG)
+}
+
+/// Returns `e_machine` and the program headers of an ELF program or library on disk.
+pub(super) fn file_headers(file: &[u8]) -> Option<(u16, Vec<ph::ProgramHeader>)> {
+    let raw: [u8; eh::header64::SIZEOF_EHDR] = file.get(..eh::header64::SIZEOF_EHDR)?.try_into().ok()?;
+    let header = header(&raw)?;
+    Some((header.e_machine, file_programs(file, &header)?))
+}
+
 /// Returns the build id of an ELF file on disk.
 pub fn file_build_id(file: &[u8]) -> Option<Vec<u8>> {
-    let raw: [u8; eh::header64::SIZEOF_EHDR] = file.get(..eh::header64::SIZEOF_EHDR)?.try_into().ok()?;
-    file_programs(file, &header(&raw)?)?.iter().filter(|p| p.p_type == ph::PT_NOTE).find_map(|p| {
+    file_headers(file)?.1.iter().filter(|p| p.p_type == ph::PT_NOTE).find_map(|p| {
         let size = p.p_filesz.min(limits::MAX_IMAGE_NOTES) as usize;
         build_id(bytes::get(file, usize::try_from(p.p_offset).ok()?, size)?)
     })
@@ -178,16 +189,15 @@ pub fn file_sections(file: &[u8], bias: u64) -> Option<Vec<Section>> {
     Some(placed)
 }
 
-fn place(memory: &dyn Memory, programs: &[ph::ProgramHeader], base: Addr, page: u64) -> Option<ElfImage> {
-    let loads = || programs.iter().filter(|p| p.p_type == ph::PT_LOAD && p.p_memsz > 0);
-    // The header is at file offset 0, so the segment that starts there has the vaddr of
-    // `base`.
-    let first = loads().find(|p| p.p_offset & !(page - 1) == 0)?;
-    let bias = base.offset_from(Addr::new(first.p_vaddr).align_down(page)).cast_unsigned();
-    let at = |vaddr: u64| Addr::new(bias.wrapping_add(vaddr));
-    let placed = |p: &ph::ProgramHeader| AddrRange::sized(at(p.p_vaddr), p.p_memsz);
+fn loads(programs: &[ph::ProgramHeader]) -> impl Iterator<Item = &ph::ProgramHeader> {
+    programs.iter().filter(|p| p.p_type == ph::PT_LOAD && p.p_memsz > 0)
+}
+
+/// Places the segments of an image. Sections and build id are left out.
+pub(super) fn without_sections(programs: &[ph::ProgramHeader], bias: u64, page: u64) -> Option<ElfImage> {
+    let placed = |p: &ph::ProgramHeader| AddrRange::sized(Addr::new(bias.wrapping_add(p.p_vaddr)), p.p_memsz);
     let mut segments = Vec::new();
-    for p in loads() {
+    for p in loads(programs) {
         let range = placed(p);
         let file_end = range.start.saturating_add(p.p_filesz.min(p.p_memsz));
         segments.push(ImageSegment {
@@ -207,7 +217,7 @@ fn place(memory: &dyn Memory, programs: &[ph::ProgramHeader], base: Addr, page: 
     if high.since(low) > limits::MAX_IMAGE_SPAN {
         return None;
     }
-    let mut image = ElfImage {
+    Some(ElfImage {
         bias,
         range: AddrRange::new(low, high),
         segments,
@@ -215,7 +225,16 @@ fn place(memory: &dyn Memory, programs: &[ph::ProgramHeader], base: Addr, page: 
         build_id: None,
         dynamic: programs.iter().find(|p| p.p_type == ph::PT_DYNAMIC).map(placed),
         has_interpreter: programs.iter().any(|p| p.p_type == ph::PT_INTERP),
-    };
+    })
+}
+
+fn place(memory: &dyn Memory, programs: &[ph::ProgramHeader], base: Addr, page: u64) -> Option<ElfImage> {
+    // The header is at file offset 0, so the segment that starts there has the vaddr of
+    // `base`.
+    let first = loads(programs).find(|p| p.p_offset & !(page - 1) == 0)?;
+    let bias = base.offset_from(Addr::new(first.p_vaddr).align_down(page)).cast_unsigned();
+    let mut image = without_sections(programs, bias, page)?;
+    let placed = |p: &ph::ProgramHeader| AddrRange::sized(Addr::new(bias.wrapping_add(p.p_vaddr)), p.p_memsz);
     for p in programs {
         if image.sections.len() >= limits::MAX_IMAGE_SEGMENTS {
             break;

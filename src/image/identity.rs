@@ -6,6 +6,7 @@ use crate::addr::AddrRange;
 use crate::core::mapped::MappedFile;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::image::elf;
+use crate::image::elf_identity;
 use crate::image::modules::{Module, ModuleKind, page_size};
 use crate::image::pe;
 use crate::image::pe_identity::{self, Evidence};
@@ -21,10 +22,12 @@ enum Proof {
     /// The core has no byte of it. Name and number of pages match.
     Pages,
     /// The core has no byte of it. The name matches, and so do offset and length of each
-    /// section.
+    /// section or segment.
     Sections,
     /// The core has no byte of it, but another mapping of the same path was proven.
     Elsewhere,
+    /// The core has none of its read-only bytes, but the words that the dynamic linker wrote follow from this file.
+    Relocated,
     /// All bytes that both have and that nobody writes are equal.
     Bytes,
     /// GNU build ids are equal.
@@ -36,8 +39,7 @@ const WEAK: &[(Proof, &str)] = &[
     (Proof::Elsewhere, "accepted because another mapping of the same path has this file's bytes"),
     (
         Proof::Sections,
-        "accepted by name, and by offset and length of sections; the core has none of its bytes to \
-                       compare",
+        "accepted by name, and by offset and length of sections or segments; the core has none of its bytes to compare",
     ),
     (Proof::Pages, "accepted by name and number of pages; the core has none of its bytes to compare"),
 ];
@@ -99,7 +101,7 @@ fn best(target: &dyn Target, module: &Module, dirs: &SymbolDirs) -> Result<Candi
     let mut out: Result<Candidate, Unused> = Err(Unused::Missing);
     for place in dirs.candidates(module) {
         match (proven(target, module, dirs, &place), &out) {
-            (Ok((map, proof)), _) if proof >= Proof::Bytes => return Ok(Candidate { map, place, proof }),
+            (Ok((map, proof)), _) if proof >= Proof::Relocated => return Ok(Candidate { map, place, proof }),
             (Ok((_, proof)), Ok(have)) if proof <= have.proof => {}
             (Ok((map, proof)), _) => out = Ok(Candidate { map, place, proof }),
             (Err(why), Err(unused)) if why > *unused => out = Err(why),
@@ -116,7 +118,7 @@ fn by_other_mappings(target: &dyn Target, modules: &[Module], dirs: &SymbolDirs,
     let weak = |c: &Candidate| c.proof < Proof::Elsewhere;
     let mut wanted: HashSet<&str> = found.iter().filter(|(_, c)| weak(c)).map(|(i, _)| path(*i)).collect();
     let mut by_path: HashMap<&str, Location> = HashMap::new();
-    for (i, candidate) in found.iter().filter(|(_, c)| c.proof >= Proof::Bytes) {
+    for (i, candidate) in found.iter().filter(|(_, c)| c.proof >= Proof::Relocated) {
         if wanted.remove(path(*i)) {
             by_path.insert(path(*i), candidate.place.clone());
         }
@@ -125,7 +127,7 @@ fn by_other_mappings(target: &dyn Target, modules: &[Module], dirs: &SymbolDirs,
     for module in modules.iter().filter(|m| !is_incomplete(target, m)) {
         if wanted.contains(&*module.path)
             && let Ok(candidate) = best(target, module, dirs)
-            && candidate.proof >= Proof::Bytes
+            && candidate.proof >= Proof::Relocated
         {
             wanted.remove(&*module.path);
             by_path.insert(&module.path, candidate.place);
@@ -177,14 +179,14 @@ fn proven(
 /// Whether the file begins like a program file. A module whose headers are not in the core
 /// is recognised by its size alone, and any file may have that size.
 fn is_program(file: &[u8]) -> bool {
-    file.starts_with(b"\x7fELF") || pe::of_file(file).is_some()
+    elf::is_elf(file) || pe::of_file(file).is_some()
 }
 
 /// Returns the file under `dirs` that is the same build as the module, whether or not the
 /// core has all of its bytes.
 pub fn file_of(target: &dyn Target, module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
     let found = dirs.candidates(module).into_iter().find_map(|place| proven(target, module, dirs, &place).ok());
-    found.filter(|(_, proof)| *proof >= Proof::Bytes).map(|(map, _)| map)
+    found.filter(|(_, proof)| *proof >= Proof::Relocated).map(|(map, _)| map)
 }
 
 /// Returns the file under `dirs` with the symbols stripped from the module's own file: the
@@ -198,6 +200,15 @@ pub fn debug_file_of(module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
         let map = MappedFile::map(&file, dirs.losses()).ok()?;
         (elf::file_build_id(&map).as_ref() == Some(wanted)).then_some(map)
     })
+}
+
+/// Returns the load bias of a proven ELF file. `None` for other files.
+pub(crate) fn load_bias(target: &dyn Target, module: &Module, file: &[u8]) -> Option<u64> {
+    match &module.kind {
+        ModuleKind::Elf(image) => Some(image.bias),
+        ModuleKind::NoHeaders => elf_identity::placed(target, module, file).map(|image| image.bias),
+        ModuleKind::Pe { .. } | ModuleKind::Bundled => None,
+    }
 }
 
 /// Writes one line for all files with the same result.
@@ -220,6 +231,11 @@ fn proof(target: &dyn Target, module: &Module, file: &[u8]) -> Option<Proof> {
         ModuleKind::Pe { flat: true, .. } => same_bytes(target, module, file)?.then_some(Proof::Bytes),
         // The proof of the program covers the files in it.
         ModuleKind::Bundled => None,
+        ModuleKind::NoHeaders if elf::is_elf(file) => Some(match elf_identity::compare(target, module, file)? {
+            elf_identity::Evidence::Bytes => Proof::Bytes,
+            elf_identity::Evidence::Relocated => Proof::Relocated,
+            elf_identity::Evidence::Segments => Proof::Sections,
+        }),
         ModuleKind::Pe { flat: false, .. } | ModuleKind::NoHeaders => {
             Some(match pe_identity::compare(target, module, file)? {
                 Evidence::Bytes => Proof::Bytes,
@@ -286,11 +302,12 @@ fn is_read_only(facts: &Facts, module: &Module, range: AddrRange) -> bool {
 /// PE files, which show only what was there before anybody wrote. For the file of module
 /// `image_only`, only ranges in its image are returned.
 pub(crate) fn overlays(
-    facts: &Facts,
+    target: &dyn Target,
     modules: &[Module],
     proven: &[Proven],
     image_only: Option<usize>,
 ) -> (RangeMap<Overlay>, RangeMap<Overlay>) {
+    let facts = target.facts();
     let mut out = Vec::new();
     let mut originals = Vec::new();
     let taken: HashSet<u32> = modules.iter().flat_map(|m| m.mappings.iter().copied()).collect();
@@ -306,6 +323,8 @@ pub(crate) fn overlays(
                 let files: Vec<_> = module.mappings.iter().map(|&m| &facts.space.files[m as usize]).collect();
                 let flat = pe_identity::is_flat(&files, p.map.len() as u64, page_size(facts));
                 module.kind = ModuleKind::Pe { image, flat };
+            } else if let Some(image) = elf_identity::placed(target, &module, &p.map) {
+                module.kind = ModuleKind::Elf(image);
             }
         }
         // Other parts of the same file, mapped elsewhere. A single-file program maps the

@@ -3,6 +3,7 @@
 
 pub mod bundle;
 pub mod elf;
+mod elf_identity;
 pub mod identity;
 pub(crate) mod known_files;
 pub mod metadata;

@@ -264,7 +264,10 @@ fn finish(mut module: Module, target: &dyn Target) -> Option<Module> {
         }
         ModuleKind::Bundled => {}
         ModuleKind::NoHeaders => {
-            if !named_like_a_program(module.name()) {
+            let parts = || module.mappings.iter().filter_map(|&i| files.get(i as usize));
+            if parts().any(|f| contains_entry(target, f.range)) {
+                module.evidence = "NT_FILE; AT_ENTRY or AT_PHDR is in it".into();
+            } else if !named_like_a_program(module.name()) && !is_mapped_like_a_program(target, parts()) {
                 return None;
             }
         }
@@ -277,6 +280,21 @@ fn finish(mut module: Module, target: &dyn Target) -> Option<Module> {
 fn named_like_a_program(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     is_pe_name(name) || lower.ends_with(".so") || lower.contains(".so.")
+}
+
+/// Whether the mapping contains the program's entry point or its program headers. A program may have any name.
+fn contains_entry(target: &dyn Target, range: AddrRange) -> bool {
+    [at::ENTRY, at::PHDR].iter().filter_map(|&key| target.facts().auxv(key)).any(|addr| range.contains(Addr::new(addr)))
+}
+
+/// Whether a file is mapped in parts of which some are code and others are not: plug-ins have any name. A file mapped
+/// executable as a whole is no program. Profilers map their logs so, for perf to see (jitdump).
+fn is_mapped_like_a_program<'a>(target: &dyn Target, parts: impl Iterator<Item = &'a FileMapping>) -> bool {
+    let space = &target.facts().space;
+    let access =
+        |f: &FileMapping| Some(space.mappings.get(space.pieces.at(f.range.start)?.mapping as usize)?.perms.exec);
+    let (code, data): (Vec<bool>, Vec<bool>) = parts.filter_map(access).partition(|&exec| exec);
+    !code.is_empty() && !data.is_empty()
 }
 
 /// Adds modules that NT_FILE does not list (qemu writes none; createdump leaves out deleted

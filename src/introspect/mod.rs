@@ -3,14 +3,17 @@
 
 mod images;
 
+use crate::addr::AddrRange;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::map::{AddressMap, Claim, Claims, Confidence, Kind, Owner};
 use crate::memory;
+use crate::memory::alias::AliasProof;
 use crate::native;
 use crate::native::malloc::Malloc;
 use crate::native::stacks::Stacks;
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::targets::threads::tid_text;
 
 pub(crate) struct Introspection {
     pub(crate) map: AddressMap,
@@ -18,6 +21,8 @@ pub(crate) struct Introspection {
     pub(crate) stacks: Stacks,
     /// The C library's malloc.
     pub(crate) malloc: Malloc,
+    /// Shared memory that may be a second view of other shared memory. By address, disjoint.
+    pub(crate) undecided_views: Vec<AddrRange>,
 }
 
 /// Runs all introspectors and resolves their claims. `stacks` are the stacks found by evidence; `runtimes` adds the
@@ -29,7 +34,7 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
     images::claim(process, base, &mut claims);
     drop(modules);
     claim_diag_page(process, &mut claims);
-    claim_aliases(process, &mut claims);
+    let undecided_views = claim_aliases(process, &mut claims);
     let mut stacks = stacks.clone();
     native::stacks::claim(process, &stacks, false, &mut claims);
     let mut malloc = native::malloc::find(process, base).unwrap_or_else(|e| {
@@ -51,7 +56,8 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
     if claims.is_full() {
         process.diag.partial(WarningCode::Limit, "too many claims on the memory; some labels are missing");
     }
-    Introspection { map: AddressMap::resolve(process.facts(), base.clone(), claims), stacks, malloc }
+    let map = AddressMap::resolve(process.facts(), base.clone(), claims);
+    Introspection { map, stacks, malloc, undecided_views }
 }
 
 /// Claims createdump's own page. It is a PT_LOAD and so in the base, but not memory of the process.
@@ -68,20 +74,29 @@ fn claim_diag_page(process: &Process, claims: &mut Claims) {
     }
 }
 
-/// Claims second views of shared pages.
-fn claim_aliases(process: &Process, claims: &mut Claims) {
+/// Claims second views of shared pages. Returns the ranges that may be second views.
+fn claim_aliases(process: &Process, claims: &mut Claims) -> Vec<AddrRange> {
     let _phase = process.enter(Phase::Aliases);
-    for alias in memory::alias::find(process.target()) {
+    let views = memory::alias::find(process.target());
+    for alias in views.aliases {
         claims.add(Claim {
             range: alias.range,
             kind: Kind::DoubleMapped,
-            confidence: if alias.compared { Confidence::Derived } else { Confidence::Heuristic },
+            confidence: match alias.proof {
+                AliasProof::Inode => Confidence::Exact,
+                AliasProof::Bytes => Confidence::Derived,
+                AliasProof::Access => Confidence::Heuristic,
+            },
             owner: Owner::None,
             detail: format!("second view of {}, {}", alias.first, alias.path).into(),
             evidence: alias.evidence().into(),
         });
     }
+    views.undecided
 }
+
+/// Maximum number of threads named in a warning.
+const MAX_NAMED: usize = 16;
 
 fn note_missing_stacks(stacks: &Stacks, diag: &Diagnostics) {
     if let Some(first) = stacks.without.first() {
@@ -89,7 +104,20 @@ fn note_missing_stacks(stacks: &Stacks, diag: &Diagnostics) {
         let threads = if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") };
         diag.partial(
             WarningCode::StackMissing,
-            format!("the stack of {threads} was not found (first: thread {tid}: {why})"),
+            format!("the stack of {threads} was not found (first: thread {}: {why})", tid_text(tid)),
+        );
+    }
+    if !stacks.astray.is_empty() {
+        let named: Vec<String> = stacks.astray.iter().take(MAX_NAMED).map(|&tid| tid_text(tid)).collect();
+        let more = stacks.astray.len().saturating_sub(MAX_NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        diag.partial(
+            WarningCode::RegistersAstray,
+            format!(
+                "the stack pointer is in no stack for threads {}{more}: the core has wrong registers for them, so their \
+                 frames and the used part of their stacks are unknown",
+                named.join(", ")
+            ),
         );
     }
 }

@@ -58,6 +58,16 @@ pub const MAX_WARNINGS_PER_CODE: usize = 8;
 /// Maximum number of conflicts of claims that `check` lists. More add no information.
 pub const MAX_CONFLICTS: usize = 100;
 
+/// Maximum number of streams searched in the directory of a minidump. Real ones have under 40.
+pub const MAX_MINIDUMP_STREAMS: usize = 1 << 10;
+
+/// Maximum number of pairs of mappings of one name examined for showing the same pages. .NET maps its code in some
+/// thousand pieces.
+pub const MAX_VIEW_STEPS: usize = 1 << 26;
+
+/// Maximum number of pages compared to find mappings of the same pages: 256 MiB.
+pub const MAX_VIEW_PAGES: u64 = 1 << 16;
+
 /// Maximum number of claims at one address that are compared with each other. Real maps have a few; a crafted core
 /// could have a million.
 pub const MAX_OPEN_CLAIMS: usize = 256;

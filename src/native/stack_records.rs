@@ -6,7 +6,7 @@
 //! into stack_used, stack_user or stack_cache. musl (src/internal/pthread_impl.h, `struct pthread`): map_base,
 //! map_size, stack, stack_size and guard_size are consecutive.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
@@ -227,7 +227,7 @@ pub fn read_record(memory: &dyn Memory, layout: RecordLayout, pointer: Addr) -> 
     Some(record)
 }
 
-/// Why stacks of ended threads may be missing.
+/// Why control blocks may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncompleteSearch {
     /// The control blocks of the first threads lead to no list, and the others were not read.
@@ -236,43 +236,109 @@ pub enum IncompleteSearch {
     TooMany,
 }
 
-/// Finds control blocks of ended threads, whose stacks glibc caches for reuse. Returns their thread pointers.
+/// The control blocks in glibc's lists of stacks, besides those of the given threads.
+#[derive(Debug, Default)]
+pub struct BlockLists {
+    /// Thread pointers of the blocks.
+    pub blocks: Vec<Addr>,
+    /// Bytes from the thread pointer to the control block's `list`. `None` if not found.
+    link: Option<i64>,
+    /// Blocks in a list with a live thread, which is not the cache.
+    running: HashSet<Addr>,
+    /// Why blocks may be missing.
+    pub incomplete: Option<IncompleteSearch>,
+}
+
+/// What a control block in glibc's lists says about its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockThread {
+    /// The thread with this id is alive.
+    Alive(u32),
+    /// The thread ended.
+    Ended,
+    /// The thread did not end, but it is not in this process: fork copied its stack from the parent.
+    Inherited,
+}
+
+/// Offsets from `list` in `struct pthread` (nptl/descr.h), equal in all versions from 2.4 to 2.43 and on both machines:
+/// list_t list; pid_t tid, pid; robust_prev; robust_head; cleanup; cleanup_jmp_buf; int cancelhandling.
+mod after_list {
+    /// 0 or -1 once the kernel or pthread_join cleared it, and after fork in the child for all other threads
+    /// (`__reclaim_stacks`).
+    pub(super) const TID: i64 = 16;
+    pub(super) const CANCEL_HANDLING: i64 = 72;
+}
+
+/// EXITING_BIT of `cancelhandling`: set at the end of each thread (`start_thread`).
+const EXITING: u64 = 0x10;
+
+impl BlockLists {
+    /// Returns what the block says about its thread. `None` if the position of its fields is unknown, or if its thread
+    /// is just being created.
+    pub fn thread(&self, memory: &dyn Memory, pointer: Addr) -> Option<BlockThread> {
+        let word = |offset: i64| half_word(memory, pointer.wrapping_offset(self.link?).wrapping_offset(offset));
+        match word(after_list::TID)? {
+            0 | NO_TID if word(after_list::CANCEL_HANDLING)? & EXITING != 0 => Some(BlockThread::Ended),
+            0 | NO_TID if self.running.contains(&pointer) => None,
+            0 | NO_TID => Some(BlockThread::Inherited),
+            tid => u32::try_from(tid).ok().map(BlockThread::Alive),
+        }
+    }
+}
+
+/// `tid` of a thread that was joined: -1.
+const NO_TID: u64 = u32::MAX as u64;
+
+/// Reads four bytes that are a field of a control block.
+fn half_word(memory: &dyn Memory, at: Addr) -> Option<u64> {
+    let bytes = memory.look(at, 4).ok()?;
+    memory.keep(at, 4);
+    bytes::u32_at(&bytes, 0).map(u64::from)
+}
+
+/// Finds the control blocks in glibc's lists of stacks, live or not.
 ///
-/// glibc's lists are found through a live thread's own link. Their heads are close together (in the data of ld.so or
-/// libpthread). So the head of the cache is searched around the head of the live threads' list. If the search was
-/// incomplete, the reason is returned too.
-pub fn ended_threads(
-    memory: &dyn Memory,
-    layout: RecordLayout,
-    live: &[Addr],
-) -> (Vec<Addr>, Option<IncompleteSearch>) {
+/// The lists are found through a live thread's own link. Their heads are close together (in the data of ld.so or
+/// libpthread). So the heads of the other lists are searched around the first one. If the search was incomplete, the
+/// reason is returned too.
+pub fn block_lists(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -> BlockLists {
     if layout.libc != Libc::Glibc {
-        return (Vec::new(), None);
+        return BlockLists::default();
     }
     let Some(link) = find_link(memory, live) else {
-        return (Vec::new(), (live.len() > limits::MAX_LINK_VOTERS).then_some(IncompleteSearch::NotAllRead));
+        let incomplete = (live.len() > limits::MAX_LINK_VOTERS).then_some(IncompleteSearch::NotAllRead);
+        return BlockLists { incomplete, ..BlockLists::default() };
     };
     // A node is in one ring only, so a ring found through one thread is not walked again for the next.
     let walks = Walks::new(Phase::Stacks, limits::MAX_LIST);
     let node = |pointer: Addr| pointer.wrapping_offset(link);
     let pointer = |node: Addr| node.wrapping_offset(-link);
-    let live_pointers: std::collections::HashSet<Addr> = live.iter().copied().collect();
+    let live_pointers: HashSet<Addr> = live.iter().copied().collect();
     let mut known = live_pointers.clone();
     let is_live = |n| live_pointers.contains(&pointer(n));
     let mut heads = Vec::new();
-    let mut out = Vec::new();
+    let mut blocks = Vec::new();
+    let mut running = HashSet::new();
     let mut take = |ring: Vec<Addr>, heads: &mut Vec<Addr>| {
+        let mut members = Vec::new();
         for n in ring {
             let p = pointer(n);
             if known.contains(&p) {
-                continue;
-            }
-            if read_record(memory, layout, p).is_some() {
+                members.push(p);
+            } else if read_record(memory, layout, p).is_some() {
                 known.insert(p);
-                out.push(p);
+                blocks.push(p);
+                members.push(p);
             } else {
                 heads.push(n);
             }
+        }
+        let alive = |p: &Addr| {
+            let tid = half_word(memory, node(*p).wrapping_offset(after_list::TID));
+            tid.is_some_and(|tid| tid != 0 && tid != NO_TID)
+        };
+        if members.iter().any(alive) {
+            running.extend(members);
         }
     };
     for &p in live.iter().take(limits::MAX_VOTERS) {
@@ -290,7 +356,8 @@ pub fn ended_threads(
     }
     let not_all_read = heads.is_empty() && live.len() > limits::MAX_VOTERS;
     let incomplete = if walks.is_spent() { Some(IncompleteSearch::TooMany) } else { None };
-    (out, incomplete.or(not_all_read.then_some(IncompleteSearch::NotAllRead)))
+    let incomplete = incomplete.or(not_all_read.then_some(IncompleteSearch::NotAllRead));
+    BlockLists { blocks, link: Some(link), running, incomplete }
 }
 
 /// Words on either side of a list head in which the other heads are searched (`_dl_stack_used`, `_dl_stack_user`,

@@ -25,6 +25,7 @@ pub const FINDING_IDS: &[(&str, &str)] = &[
     ("finalizer-queue", "Objects whose finalizers are due but have not run."),
     ("heap-fragmentation", "Free space between objects of the managed heap."),
     ("images", "Program files in memory."),
+    ("inherited-stacks", "Stacks of the parent process's threads, which fork copied."),
     ("large-objects", "Objects on the large object heap."),
     ("lock-waiters", "Several threads that wait for one lock."),
     ("malloc", "Used and free memory of the C library's malloc."),

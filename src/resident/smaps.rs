@@ -14,7 +14,9 @@ use crate::diag::{Warning, WarningCode};
 use crate::limits;
 use crate::range_map::RangeMap;
 use crate::targets::Perms;
-use crate::targets::residence::{Figure, FigureSet, Figures, MappingResidence, Residence, StatusFigures, VmFlags};
+use crate::targets::residence::{
+    Figure, FigureSet, Figures, FileId, MappingResidence, Residence, StatusFigures, VmFlags,
+};
 use crate::units::count;
 
 /// The contents of a smaps text.
@@ -252,11 +254,13 @@ fn header(line: &[u8]) -> Option<(MappingResidence, &[u8])> {
         _ => return None,
     };
     let (_, rest) = hex(rest.strip_prefix(b" ")?)?;
-    let device = rest.strip_prefix(b" ")?;
-    let (_, rest) = device.split_at(memchr::memchr(b' ', device)?);
+    let (major, rest) = hex(rest.strip_prefix(b" ")?)?;
+    let (minor, rest) = hex(rest.strip_prefix(b":")?)?;
     let (inode, name) = number(rest.strip_prefix(b" ")?)?;
+    let file = FileId { device: (u32::try_from(major).ok()?, u32::try_from(minor).ok()?), inode };
+    let file = Some(file).filter(|file| file.inode != 0);
     let range = AddrRange::new(Addr::new(start), Addr::new(end));
-    let mapping = MappingResidence { range, perms, shared, file: inode != 0, ..MappingResidence::default() };
+    let mapping = MappingResidence { range, perms, shared, file, ..MappingResidence::default() };
     (!range.is_empty()).then_some((mapping, name.trim_ascii_start()))
 }
 

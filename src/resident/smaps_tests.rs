@@ -61,7 +61,7 @@ fn names_are_no_headers_and_headers_are_by_their_form() {
     }
     let smaps = parse(text.as_bytes());
     assert_eq!(smaps.mappings.len(), names.len());
-    assert!(smaps.mappings.iter().all(|m| m.figures.get(Figure::Rss) == 4096 && m.file && !m.shared));
+    assert!(smaps.mappings.iter().all(|m| m.figures.get(Figure::Rss) == 4096 && m.file.is_some() && !m.shared));
     for wrong in
         ["10-20 rw-p", "10-20", "10-20 rwxq 0 00:00 0", "g-20 rw-p 0 0:0 0", "20-10 rw-p 0 0:0 0 ", "10-20 rw 0 0:0 0"]
     {
@@ -78,7 +78,7 @@ fn access_and_flags() {
         + &mapping("7f0000000000-7f0000400000", "rw-s", 77, "/dev/hugepages/x", lines);
     let smaps = parse(text.as_bytes());
     let [device, huge] = &smaps.mappings[..] else { panic!("{:?}", smaps.mappings) };
-    assert!(huge.shared && huge.file && huge.flags.hugetlb && !huge.flags.dont_dump);
+    assert!(huge.shared && huge.file.is_some() && huge.flags.hugetlb && !huge.flags.dont_dump);
     assert_eq!((huge.page_size, huge.figures.hugetlb(), huge.figures.huge()), (2 << 20, 4 << 20, 4 << 20));
     assert_eq!(huge.perms, Perms { read: true, write: true, exec: false });
     let expected = VmFlags { hugetlb: false, dont_dump: true, device: true, locked: true, huge_advised: true };

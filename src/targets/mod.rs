@@ -68,8 +68,8 @@ pub use mapping_name::MappingName;
 pub use producer::{DiagPage, Producer};
 pub use reads::{NameAt, ReadBytes, Reads, Script};
 pub use residence::{
-    CgroupFigures, Figure, FigureSet, Figures, KnownPages, MappingResidence, PageRuns, Pages, Residence, StatusFigures,
-    VmFlags,
+    CgroupFigures, Figure, FigureSet, Figures, FileId, KnownPages, MappingResidence, PageRuns, Pages, Residence,
+    StatusFigures, VmFlags,
 };
 pub use space::{AddressSpace, FileMapping, Mapping, Perms, Piece, PieceState};
 pub use threads::{Registers, Thread};

@@ -156,6 +156,15 @@ pub struct VmFlags {
     pub huge_advised: bool,
 }
 
+/// Identity of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileId {
+    /// Device number, major and minor.
+    pub device: (u32, u32),
+    /// Inode number.
+    pub inode: u64,
+}
+
 /// Residence of one mapping.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MappingResidence {
@@ -165,8 +174,8 @@ pub struct MappingResidence {
     pub perms: Perms,
     /// Whether it was mapped MAP_SHARED.
     pub shared: bool,
-    /// Whether it has a file (an inode other than 0). Includes memfd and System V shared memory.
-    pub file: bool,
+    /// Its file, including memfd and System V shared memory. `None` if the inode is 0.
+    pub file: Option<FileId>,
     /// Page size in bytes (KernelPageSize). 0 if it was not reported.
     pub page_size: u64,
     /// Flags.

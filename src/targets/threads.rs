@@ -111,10 +111,21 @@ impl Registers {
     }
 }
 
+/// First number for threads without a thread ID of their own. The kernel's IDs are below 2²² (PID_MAX_LIMIT).
+pub const UNNUMBERED: u32 = 1 << 31;
+
+/// A thread ID as text: `#2` for the second thread of a core without thread IDs.
+pub fn tid_text(tid: u32) -> String {
+    match tid.checked_sub(UNNUMBERED) {
+        Some(position) => format!("#{}", u64::from(position) + 1),
+        None => tid.to_string(),
+    }
+}
+
 /// A thread of the process.
 #[derive(Clone, Debug)]
 pub struct Thread {
-    /// Kernel thread ID.
+    /// Kernel thread ID. If the core has none for this thread, [`UNNUMBERED`] plus its position, from 0.
     pub tid: u32,
     /// Signal that the thread was stopped by. 0 if the producer writes none.
     pub signal: u16,

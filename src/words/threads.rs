@@ -16,6 +16,8 @@ words! {
         Switched = "switched",
         /// Cached by glibc for reuse after its thread ended.
         Cached = "cached",
+        /// A copy, made by fork, of a stack of the parent process. Its thread does not run here.
+        Inherited = "inherited",
         /// Either cached, or of a thread that is missing from the core's notes. For a thread: its stack was not found.
         #[default]
         Unknown = "unknown",

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
-use crate::support::builder::{file_with, small_core};
+use crate::support::builder::{CoreBuilder, Load, file_with, small_core};
 use crate::support::commands::{CREATEDUMP, GLIBC, THREADS, of_cores, unpacked};
+use crate::support::notes;
 use crate::support::real;
 use crate::support::run::{Output, program};
 use coremap::commands::Subject;
@@ -51,6 +52,18 @@ fn a_file_that_is_no_core_is_named_for_what_it_is() {
     };
     let program = std::fs::read(env!("CARGO_BIN_EXE_coremap")).unwrap();
     let padded = |magic: &[u8]| [magic, &[1; 600]].concat();
+    // Header, a directory of one stream, and a MINIDUMP_SYSTEM_INFO with this PlatformId.
+    let minidump = |platform: u32| {
+        let words = [0x504d_444d, 0xa793, 1, 32, 0, 0, 0, 0, 7, 56, 44, 0, 0, 0, 0, 0, platform];
+        let mut bytes: Vec<u8> = words.iter().flat_map(|w: &u32| w.to_le_bytes()).collect();
+        bytes.resize(600, 0);
+        bytes
+    };
+    // A core with notes of these owners.
+    let noted = |owners: &[&str]| {
+        let core = CoreBuilder::x86_64().load(Load::at(0x1000).bytes(vec![1; 4096]));
+        owners.iter().fold(core, |core, owner| core.note(notes::note(owner, 1, &[0; 336]))).build()
+    };
     let mut tar = vec![0; 1024];
     tar[..4].copy_from_slice(b"core");
     tar[257..262].copy_from_slice(b"ustar");
@@ -60,7 +73,10 @@ fn a_file_that_is_no_core_is_named_for_what_it_is() {
         ("text", b"hello, this is a text\n".to_vec(), &["not an ELF file", "text"]),
         ("json", b"{\"a\": 1}".to_vec(), &["JSON"]),
         ("program", program, &["an ELF program or library, not a core"]),
-        ("win.dmp", padded(b"MDMP\x93\xa7"), &["Windows minidump", "Linux cores"]),
+        ("win.dmp", minidump(2), &["Windows minidump", "Linux cores"]),
+        ("breakpad.dmp", minidump(0x8201), &["Breakpad", "minidump of Linux"]),
+        ("mac.dmp", minidump(0x8101), &["Breakpad", "macOS"]),
+        ("some.dmp", padded(b"MDMP\x93\xa7"), &["a minidump", "not a core"]),
         ("kernel.dmp", padded(b"PAGEDU64"), &["Windows kernel dump", "Linux cores"]),
         ("mac", padded(b"\xcf\xfa\xed\xfe\x07\0\0\x01"), &["Mach-O", "Linux cores"]),
         ("perf.data", padded(b"PERFILE2"), &["perf's own data"]),
@@ -70,7 +86,23 @@ fn a_file_that_is_no_core_is_named_for_what_it_is() {
         ("core.tar", tar, &["tar archive", "extract"]),
         ("core32", elf(4, &[1]), &["32-bit", "64-bit"]),
         ("corebe", elf(5, &[2]), &["big-endian"]),
-        ("riscv", elf(18, &[243, 0]), &["machine type 243", "x86_64 and aarch64"]),
+        ("riscv", elf(18, &[243, 0]), &["a core of riscv64", "x86_64 and aarch64"]),
+        ("ppc", elf(18, &[21, 0]), &["a core of ppc64le", "x86_64 and aarch64"]),
+        ("odd", elf(18, &[0, 0x77]), &["unknown machine", "30464"]),
+        ("freebsd", elf(7, &[9]), &["a core of FreeBSD", "Linux"]),
+        ("freebsd-notes", noted(&["FreeBSD"]), &["a core of FreeBSD", "Linux"]),
+        ("netbsd", noted(&["NetBSD-CORE", "NetBSD-CORE@2"]), &["a core of NetBSD", "Linux"]),
+        ("vmcore", noted(&["CORE", "VMCOREINFO"]), &["Linux kernel (vmcore)", "Linux processes"]),
+        ("qemu", noted(&["CORE", "VMCOREINFO", "QEMU"]), &["virtual machine", "QEMU"]),
+        ("kdump", padded(b"KDUMP   \x06\0\0\0"), &["makedumpfile", "kernel"]),
+        ("diskdump", padded(b"DISKDUMP"), &["makedumpfile", "kernel"]),
+        (
+            "flat",
+            [&b"makedumpfile\0\0\0\0"[..], &[0, 0, 0, 0, 0, 0, 0, 1].repeat(2), &[0; 4064]].concat(),
+            &["flattened"],
+        ),
+        // inventory.img of CRIU 3: IMG_COMMON_MAGIC, INVENTORY_MAGIC.
+        ("inventory.img", [&b"\x19CVT\x16\x31\x31\x58"[..], &[8; 60]].concat(), &["CRIU"]),
         ("noise", (0..=255).rev().cycle().take(700).collect(), &["not an ELF file"]),
     ];
     let dir = tempfile::tempdir().unwrap();

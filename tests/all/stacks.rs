@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::support::builder::{CoreBuilder, Load, R, W, X};
+use crate::support::elf;
 use crate::support::notes;
 use crate::support::real::{self, hex};
 use crate::support::run::run;
@@ -359,4 +360,161 @@ fn stacks_of_fibers_are_stacks() {
     let findings = answer("triage", name);
     let text = list(&findings, "findings").iter().find(|f| f["id"] == "stacks").unwrap()["text"].to_string();
     assert!(text.contains("and 45 fiber stacks reserve"), "{text}");
+}
+
+/// The core with other contents in its NT_PRSTATUS notes, whose descriptors `change` gets in order.
+fn with_status(core: &str, mut change: impl FnMut(usize, &mut [u8])) -> tempfile::NamedTempFile {
+    let mut bytes = std::fs::read(real::plain(core)).unwrap();
+    let (start, len) = elf::read(&bytes).notes;
+    let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let (mut at, mut thread) = (start, 0);
+    while at + 12 < start + len {
+        let (name, size, kind) = (word(&bytes, at), word(&bytes, at + 4), word(&bytes, at + 8));
+        let desc = at + 12 + name.next_multiple_of(4);
+        if kind == 1 {
+            change(thread, &mut bytes[desc..desc + size]);
+            thread += 1;
+        }
+        at = desc + size.next_multiple_of(4);
+    }
+    let mut file = tempfile::NamedTempFile::new_in(real::folder()).unwrap();
+    real::write_sparse(file.as_file_mut(), &bytes);
+    file
+}
+
+/// Index of fs_base in `user_regs_struct`, and the number of registers.
+const FS_BASE: usize = 21;
+const REGISTERS: usize = 27;
+
+fn register(i: usize) -> std::ops::Range<usize> {
+    112 + 8 * i..120 + 8 * i
+}
+
+/// The threads except the main one have the stacks that pthread_getattr_np said, and one stack is cached: that of the
+/// thread that was joined.
+#[track_caller]
+fn has_the_stacks_of_its_threads(core: &str, rows: &[Value]) {
+    let truth = real::truth(core);
+    for t in truth.threads.iter().filter(|t| t.tid != truth.pid) {
+        let row = rows.iter().find(|s| s["tid"] == t.tid).unwrap();
+        assert_eq!((hex(&row["high"]), row["state"].as_str()), (t.low + t.size, Some("thread")), "{core}: {row}");
+        assert_eq!(row["confidence"], "exact", "{core}: {row}");
+    }
+    let high = truth.ended[0].low + truth.ended[0].size;
+    let cached: Vec<u64> = rows.iter().filter(|s| s["state"] == "cached").map(|s| hex(&s["high"])).collect();
+    assert_eq!(cached, [high], "{core}");
+}
+
+/// QEMU's user mode and old gdb write no fs.base.
+#[test]
+fn threads_without_a_thread_pointer_have_their_stacks() {
+    for core in ["native-glibc-kernel", "native-glibc243-kernel"] {
+        let file = with_status(core, |_, status| status[register(FS_BASE)].fill(0));
+        let out = run(["stacks", "--json", file.path().to_str().unwrap()]);
+        let rows = list(&out.is_sound().json(), "stacks").clone();
+        has_the_stacks_of_its_threads(core, &rows);
+        assert!(!out.stderr.contains("stack-missing"), "{}", out.stderr);
+    }
+}
+
+/// A thread in the notes is alive, whatever its registers say.
+#[test]
+fn threads_with_shifted_registers_have_their_stacks() {
+    let core = "native-glibc-kernel";
+    for by in [1, 2, REGISTERS - 2, REGISTERS - 1] {
+        let file = with_status(core, |_, status| status[112..112 + 8 * REGISTERS].rotate_left(8 * by));
+        let out = run(["stacks", "--json", file.path().to_str().unwrap()]);
+        let answer = out.exits(4).json();
+        has_the_stacks_of_its_threads(core, list(&answer, "stacks"));
+        let warning = list(&answer, "warnings").iter().find(|w| w["code"] == "registers-astray");
+        let text = warning.unwrap_or_else(|| panic!("{}", out.stderr))["message"].as_str().unwrap().to_owned();
+        for thread in real::truth(core).threads {
+            assert!(text.contains(&thread.tid.to_string()), "{text}");
+        }
+        assert!(!list(&answer, "findings").iter().any(|f| f["text"].as_str().unwrap().contains("joined")), "{answer}");
+    }
+}
+
+/// Some producers write 0 or the process's id as the id of each thread.
+#[test]
+fn threads_with_one_id_are_distinct() {
+    let core = "native-glibc-kernel";
+    let truth = real::truth(core);
+    for id in [0, truth.pid as u32] {
+        let mut order = Vec::new();
+        let file = with_status(core, |_, status| {
+            order.push(u64::from(u32::from_le_bytes(status[32..36].try_into().unwrap())));
+            status[32..36].copy_from_slice(&id.to_le_bytes());
+        });
+        let out = run(["stacks", "--json", file.path().to_str().unwrap()]);
+        let answer = out.exits(0).json();
+        let rows = list(&answer, "stacks");
+        let tids: BTreeSet<u64> = rows.iter().filter_map(|r| r["tid"].as_u64()).collect();
+        assert_eq!(tids.len(), truth.threads.len(), "{answer}");
+        for (position, tid) in order.into_iter().enumerate() {
+            let row = rows.iter().find(|r| r["tid"] == (1u64 << 31) + position as u64).unwrap();
+            let t = truth.threads.iter().find(|t| t.tid == tid).unwrap();
+            if tid == truth.pid {
+                assert_eq!(row["state"], "main", "{row}");
+            } else {
+                assert_eq!(hex(&row["high"]), t.low + t.size, "{row}");
+            }
+            // Only the first thread in the notes crashed.
+            assert_eq!(row["crashed"], position == 0, "{row}");
+        }
+        let table = run(["stacks", file.path().to_str().unwrap()]);
+        assert!(table.stdout.contains("#6") && !table.stdout.contains("2147483"), "{}", table.stdout);
+    }
+}
+
+/// fork copies the stacks of all threads. Only the one that called it runs in the child.
+#[test]
+fn stacks_that_fork_copied_are_not_of_ended_threads() {
+    let core = "forked-kernel";
+    let truth = real::told(core);
+    let answer = answer("stacks", core);
+    let rows = list(&answer, "stacks");
+    assert_eq!(rows.len(), 4, "{answer}");
+    for stack in list(&truth, "stacks") {
+        let high = stack["low"].as_u64().unwrap() + stack["size"].as_u64().unwrap();
+        let row = rows.iter().find(|r| hex(&r["high"]) == high).unwrap_or_else(|| panic!("{stack}: {answer}"));
+        let (state, tid) = match stack["what"].as_str().unwrap() {
+            "forking" => ("thread", truth["child"].clone()),
+            "joined" => ("cached", Value::Null),
+            _ => ("inherited", Value::Null),
+        };
+        assert_eq!((row["state"].as_str(), &row["tid"]), (Some(state), &tid), "{row}");
+        assert_eq!(row["current"], state == "thread", "{row}");
+    }
+    let about = |id: &str| list(&answer, "findings").iter().filter(|f| f["id"] == id).count();
+    assert_eq!((about("inherited-stacks"), about("cached-stacks"), about("other-stacks")), (1, 1, 0), "{answer}");
+}
+
+/// A mini dump has a stack from its pointer up. What is below may have been written.
+#[test]
+fn the_high_water_mark_of_a_stack_without_its_lower_part_is_unknown() {
+    let pointer = HEAP + 0x3_2090;
+    let words = [&[(pointer, pointer), (pointer + 16, pointer)][..], &record(pointer, HEAP, 0x10_0000)].concat();
+    let mut bytes = vec![0u8; 0x10_0000];
+    for (at, word) in words {
+        bytes[(at - HEAP) as usize..][..8].copy_from_slice(&word.to_le_bytes());
+    }
+    let lowest = 0x3_0000;
+    bytes[lowest..lowest + 8].copy_from_slice(&7u64.to_le_bytes());
+    let core = |parts: &[Load]| {
+        let core = CoreBuilder::x86_64().note(notes::prstatus_x86_64(7, 0, HEAP + 0x3_1000, TEXT, pointer));
+        let file = core.loads(parts.iter().cloned()).write();
+        run(["stacks", "--zero-fill", "--json", file.path().to_str().unwrap()]).is_sound().json()
+    };
+    let whole = core(&[Load::at(HEAP).flags(R | W).bytes(bytes.clone())]);
+    let mark = 0x10_0000 - lowest as u64;
+    assert_eq!((whole["stacks"][0]["touched"].as_u64(), whole["total"]["touched"].as_u64()), (Some(mark), Some(mark)));
+    let cut = core(&[
+        Load::at(HEAP).flags(R | W).memsz(lowest as u64),
+        Load::at(HEAP + lowest as u64).flags(R | W).bytes(bytes[lowest..].to_vec()),
+    ]);
+    assert_eq!(cut["stacks"][0]["confidence"], "exact", "{cut}");
+    for touched in [&cut["stacks"][0]["touched"], &cut["total"]["touched"], &cut["groups"][0]["touched"]] {
+        assert_eq!(*touched, Value::Null, "{cut}");
+    }
 }

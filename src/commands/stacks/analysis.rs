@@ -1,7 +1,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::addr::{AddrRange, PAGE};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::analysis::crash::crash;
 use crate::analysis::resident::{by_group, by_range};
 use crate::analysis::zero::ZeroMap;
@@ -13,6 +13,7 @@ use crate::native::{StackState, ThreadStack};
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
 use crate::session::Session;
+use crate::targets::threads::tid_text;
 use crate::units::round;
 
 /// Measures all stacks. With `zero_fill`, also how much of them was ever written. `doing` is the activity of each
@@ -57,7 +58,9 @@ fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
         group.count += 1;
         group.reserved = add(group.reserved, row.reserved);
         group.in_use = add(group.in_use, row.in_use);
-        group.touched = group.touched.map(|sum| add(sum, row.touched));
+        if row.low.is_some() && !row.lost {
+            group.touched = group.touched.and_then(|sum| Some(sum.saturating_add(row.touched?)));
+        }
         group.written = group.written.map(|sum| add(sum, row.written));
         if group.tids.len() < MAX_LISTED {
             group.tids.extend(row.tid);
@@ -120,8 +123,7 @@ fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> Stack
         current: s.current,
         // After an overflow, the stack pointer is in the guard.
         in_use: s.sp.map(|sp| s.stack.end.since(sp.max(s.stack.start))),
-        touched: scanned
-            .map(|z| z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(PAGE).max(s.stack.start)))),
+        touched: scanned.and_then(|z| high_water_mark(session, s, z.first_written)),
         in_core: session.process.space().dumped_in(s.stack),
         lost,
         zero: scanned.map(|z| z.zero),
@@ -130,6 +132,20 @@ fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> Stack
         source: s.source.clone(),
         ..StackRow::default()
     }
+}
+
+/// Returns the high-water mark of a stack: bytes from its lowest non-zero page up. `None` if a page below is not in the
+/// core, since it may have been written. Mini dumps have a stack from its pointer up.
+fn high_water_mark(session: &Session<'_>, s: &ThreadStack, first_written: Option<Addr>) -> Option<u64> {
+    let low = s.zone.end.max(s.stack.start);
+    let mark = first_written.map_or(s.stack.end, |at| at.align_down(PAGE).max(s.stack.start));
+    let below = AddrRange::new(low.min(mark), mark);
+    (session.process.space().dumped_in(below) == below.len()).then(|| s.stack.end.since(mark))
+}
+
+/// Whether the core has a stack from its low end on, so that it shows how much of it was ever written.
+fn shows_depth(row: &StackRow) -> bool {
+    row.touched.is_some()
 }
 
 fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
@@ -142,12 +158,17 @@ fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
         reserved: add(|r| r.reserved),
         guard: add(|r| r.guard),
         in_use: add(|r| r.in_use),
-        touched: zero_fill.then(|| add(|r| r.touched)),
+        touched: sum_of_touched(known()).filter(|_| zero_fill),
         in_core: add(|r| Some(r.in_core)),
         zero: zero_fill.then(|| add(|r| r.zero)),
         written: zero_fill.then(|| add(|r| r.written)),
         ..StacksTotal::default()
     }
+}
+
+/// Sum of the high-water marks. `None` if one is unknown, except those of stacks whose contents are lost.
+fn sum_of_touched<'a>(rows: impl Iterator<Item = &'a StackRow>) -> Option<u64> {
+    rows.filter(|r| !r.lost).map(|r| r.touched).try_fold(0u64, |sum, touched| Some(sum.saturating_add(touched?)))
 }
 
 /// Computes resident sums over all stacks and over each group. They are not added up from the rows, because more is
@@ -207,6 +228,13 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
             format!(" ({} of them {} each)", same, round(size))
         });
         match written {
+            Some(written) if !threads.iter().all(|r| r.lost || shows_depth(r)) => {
+                text.push_str(&format!(
+                    ". {} of it is in the core and not zero. The core has only the upper part of stacks, so how much was \
+                     ever written is unknown",
+                    round(written)
+                ));
+            }
             Some(written) => {
                 let share = written as f64 * 100.0 / reserve.max(1) as f64;
                 text.push_str(&format!(". {} of it ({share:.1} %) was written", round(written)));
@@ -250,7 +278,8 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
                 id: "stack-overflow",
                 severity: Severity::Warning,
                 text: format!(
-                    "Thread {tid} overflowed its {} stack: SP {sp} is in the guard page.",
+                    "Thread {} overflowed its {} stack: SP {sp} is in the guard page.",
+                    tid_text(tid),
                     round(row.reserved.unwrap_or(0))
                 ),
                 evidence: "its stack pointer, or the one saved when a signal interrupted it".into(),
@@ -276,7 +305,7 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
         ),
     ];
     for (tids, one, many, note) in figures.into_iter().filter(|(tids, ..)| !tids.is_empty()) {
-        let named: Vec<String> = tids.iter().take(MAX_NAMED).map(u32::to_string).collect();
+        let named: Vec<String> = tids.iter().take(MAX_NAMED).map(|&tid| tid_text(tid)).collect();
         let more = tids.len().saturating_sub(MAX_NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let what = if tids.len() == 1 { format!("1 thread {one}") } else { format!("{} threads {many}", tids.len()) };
@@ -289,6 +318,7 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
         });
     }
     out.extend(kept(rows));
+    out.extend(inherited(rows));
     out.sort_by_key(|f| Reverse(f.severity));
     out
 }
@@ -324,6 +354,23 @@ fn kept(rows: &[StackRow]) -> Option<Finding> {
     let finding = Finding::new("cached-stacks", severity, text, "glibc's stack lists").more("stacks --zero-fill");
     let bytes = rss.unwrap_or(reserved);
     Some(if severity == Severity::Warning { finding.about(bytes) } else { finding }.within("stacks"))
+}
+
+/// Reports stacks that fork copied from the parent process.
+fn inherited(rows: &[StackRow]) -> Option<Finding> {
+    let stacks: Vec<&StackRow> = rows.iter().filter(|r| r.state == StackState::Inherited).collect();
+    let reserved = round(stacks.iter().filter_map(|r| r.reserved).fold(0, u64::saturating_add));
+    let text = match stacks.len() {
+        0 => return None,
+        1 => format!(
+            "1 stack ({reserved}) is the parent's: fork copied it, and its thread does not run in this process."
+        ),
+        n => format!(
+            "{n} stacks ({reserved}) are the parent's: fork copied them, and their threads do not run in this process."
+        ),
+    };
+    let evidence = "thread control blocks: no id, and not marked as ended (glibc's __reclaim_stacks)";
+    Some(Finding::new("inherited-stacks", Severity::Info, text, evidence).more("stacks --zero-fill").within("stacks"))
 }
 
 /// Describes the source of a thread's stack size: the runtime's environment variable, else `ulimit -s`.

@@ -8,8 +8,8 @@ use crate::report::{Finding, Resident, StackState};
 /// `stacks`: what thread stacks reserve and use.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StacksReport {
-    /// Stacks of live threads in the order of the core, each followed by other stacks that the thread uses. Then cached
-    /// stacks, then threads without a stack.
+    /// Stacks of live threads in the order of the core, each followed by other stacks that the thread uses. Then stacks
+    /// of no live thread, then threads without a stack.
     pub stacks: Vec<StackRow>,
     /// Stacks grouped by activity, largest groups first.
     pub groups: Vec<StackGroup>,
@@ -55,8 +55,8 @@ pub struct StackRow {
     pub current: bool,
     /// Bytes from `sp` to `high`. `null` if unknown.
     pub in_use: Option<u64>,
-    /// High-water mark: bytes from the lowest non-zero page to `high`. `null` without `--zero-fill`, and if the
-    /// contents are lost.
+    /// High-water mark: bytes from the lowest non-zero page to `high`. `null` without `--zero-fill`, if the contents
+    /// are lost, and if the core lacks a lower page of the stack, as mini dumps do.
     pub touched: Option<u64>,
     /// Bytes that the core contains.
     pub in_core: u64,
@@ -90,7 +90,7 @@ pub struct StacksTotal {
     pub guard: u64,
     /// Bytes from the stack pointers up.
     pub in_use: u64,
-    /// Sum of the high-water marks.
+    /// Sum of the high-water marks. `null` if one is unknown.
     pub touched: Option<u64>,
     /// Bytes that the core contains.
     pub in_core: u64,
@@ -116,7 +116,7 @@ pub struct StackGroup {
     pub reserved: u64,
     /// Bytes from the stack pointers up.
     pub in_use: u64,
-    /// Sum of the high-water marks. `null` without `--zero-fill`.
+    /// Sum of the high-water marks. `null` without `--zero-fill`, and if one is unknown.
     pub touched: Option<u64>,
     /// Bytes in non-zero pages. `null` without `--zero-fill`.
     pub written: Option<u64>,

@@ -10,6 +10,7 @@ use crate::render::resident::{ResidentColumns, legend, rss};
 use crate::render::{Document, List, Listing, Render, csv_rows};
 use crate::report::{Resident, StackState};
 use crate::sums::SaturatingSum;
+use crate::targets::threads::tid_text;
 use crate::units::{count, exact, human};
 
 /// Maximum number of groups shown. The others are summed.
@@ -61,7 +62,7 @@ impl Render for StacksReport {
         for s in &self.stacks {
             let addr = |a: Option<Addr>| a.map_or_else(|| "-".to_owned(), |a| a.to_string());
             let mut row = vec![
-                s.tid.or(s.used_by).map_or_else(|| "-".to_owned(), |t| t.to_string()),
+                s.tid.or(s.used_by).map_or_else(|| "-".to_owned(), tid_text),
                 name(s),
                 addr(s.low),
                 addr(s.high),
@@ -70,7 +71,7 @@ impl Render for StacksReport {
                 s.in_use.map_or_else(|| "SP elsewhere".to_owned(), human),
                 human(s.in_core),
             ];
-            if s.state == StackState::Cached {
+            if s.tid.or(s.used_by).is_none() {
                 row[6] = "-".into();
             }
             if let Some(columns) = &resident {
@@ -142,6 +143,8 @@ impl Render for StacksReport {
 fn name(s: &StackRow) -> String {
     let what = match s.state {
         StackState::Cached => "(ended)",
+        StackState::Inherited => "(copied by fork)",
+        StackState::Unknown if s.tid.is_none() => "(thread unknown)",
         StackState::Signal => "(signal stack)",
         StackState::Switched => "(switched to)",
         _ if s.crashed => "(crashed)",

@@ -11,6 +11,7 @@ use crate::map::Confidence;
 use crate::render::lines::findings;
 use crate::render::{Document, Render, csv_each};
 use crate::report::{Execution, FrameRow, FrameRowKind, GcMode, ThreadRow, Trust, WaitKind, WaitRow};
+use crate::targets::threads::tid_text;
 use crate::units::{count, exact};
 
 /// Indentation per level of the tree, and maximum indentation.
@@ -130,7 +131,7 @@ pub fn folded(report: &ThreadsReport, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn show_thread(doc: &mut Document<'_>, thread: &ThreadRow) {
-    let mut head = format!("Thread {}", thread.tid);
+    let mut head = format!("Thread {}", tid_text(thread.tid));
     if let Some(name) = &thread.name {
         head.push_str(&format!(" {name}"));
     }
@@ -183,8 +184,8 @@ fn wait_line(wait: &WaitRow) -> String {
     }
     let managed = wait.owner_managed_id.map(|id| format!("managed {id}"));
     let holder = match (wait.owner_tid, managed) {
-        (Some(tid), Some(managed)) => format!("thread {tid}, {managed}"),
-        (Some(tid), None) => format!("thread {tid}"),
+        (Some(tid), Some(managed)) => format!("thread {}, {managed}", tid_text(tid)),
+        (Some(tid), None) => format!("thread {}", tid_text(tid)),
         (None, Some(managed)) => format!("{managed}, which is not in the core"),
         (None, None) => "an unknown owner".to_owned(),
     };
@@ -249,13 +250,13 @@ fn show_branch(doc: &mut Document<'_>, branch: &Branch<'_>, rows: &HashMap<u32, 
     }
     if !branch.tids.is_empty() {
         let crashed = |tid: &u32| rows.get(tid).is_some_and(|t| t.crashed);
-        let listed: Vec<String> = branch.tids.iter().take(MAX_LISTED).map(u32::to_string).collect();
+        let listed: Vec<String> = branch.tids.iter().take(MAX_LISTED).map(|&tid| tid_text(tid)).collect();
         let more = branch.tids.len().saturating_sub(MAX_LISTED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         doc.line(format!("{indent}   ~ {}{more}", listed.join(" ")));
         for thread in branch.tids.iter().filter(|tid| crashed(tid)).filter_map(|tid| rows.get(tid)) {
             let signal = thread.signal_name.as_deref().map_or_else(String::new, |name| format!(" by {name}"));
-            doc.line(format!("{indent}     thread {} crashed{signal}", thread.tid));
+            doc.line(format!("{indent}     thread {} crashed{signal}", tid_text(thread.tid)));
         }
         let mut lines: BTreeMap<String, usize> = BTreeMap::new();
         for wait in branch.tids.iter().filter_map(|tid| rows.get(tid)?.waits_for.as_ref()) {

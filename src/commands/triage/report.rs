@@ -12,8 +12,10 @@ pub struct TriageReport {
     /// Bytes that the core contains.
     pub in_core: u64,
     /// Bytes that the core contains in pages that are not all zero: memory that the process wrote, and dumped file
-    /// contents.
+    /// contents. Pages that are mapped at two addresses count once.
     pub written: u64,
+    /// Bytes of such pages that the core contains a second time, because they are mapped at another address too.
+    pub second_views: u64,
     /// Written bytes that the findings explain.
     pub named: NamedRow,
     /// Ranges of written bytes with an unknown owner, largest first.

@@ -25,6 +25,12 @@ impl Render for TriageReport {
             round(self.size),
             self.named.share * 100.0
         ));
+        if self.second_views > 0 {
+            doc.line(format!(
+                "{} more are the same pages at another address (regions --kind DoubleMapped).",
+                round(self.second_views)
+            ));
+        }
         let (small, shown): (Vec<&Finding>, Vec<&Finding>) = self.findings.iter().partition(|f| is_small(f));
         for finding in shown {
             triaged(&mut doc, finding);

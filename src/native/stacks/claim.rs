@@ -4,6 +4,7 @@ use crate::addr::AddrRange;
 use crate::map::{Claim, Claims, Confidence, Kind, Owner};
 use crate::native::stacks::{StackState, Stacks, ThreadStack};
 use crate::process::Process;
+use crate::targets::threads::tid_text;
 
 /// Claims stacks and their guards: the guessed ones if `guessed` is set, otherwise those found through structures.
 pub fn claim(process: &Process, stacks: &Stacks, guessed: bool, claims: &mut Claims) {
@@ -39,12 +40,13 @@ pub fn claim(process: &Process, stacks: &Stacks, guessed: bool, claims: &mut Cla
 /// Describes the stack's thread and its use.
 fn who(process: &Process, s: &ThreadStack) -> String {
     let thread = |tid: u32| match process.thread_name(tid) {
-        Some(name) => format!("thread {tid} {name}"),
-        None => format!("thread {tid}"),
+        Some(name) => format!("thread {} {name}", tid_text(tid)),
+        None => format!("thread {}", tid_text(tid)),
     };
     match (s.state, s.tid) {
         (StackState::Main, _) => "main thread".to_owned(),
         (StackState::Cached, _) => "ended thread, cached by glibc".to_owned(),
+        (StackState::Inherited, _) => "stack of the parent process, copied by fork".to_owned(),
         (StackState::Unknown, _) => "thread missing from the notes, or ended, cached by glibc".to_owned(),
         (_, None) => String::new(),
         (StackState::Thread, Some(tid)) => thread(tid),

@@ -1,6 +1,6 @@
 //! Finds stacks through structures: control blocks of the C library, signal frames, Go's scheduler.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::diag::{Warning, WarningCode};
@@ -8,7 +8,7 @@ use crate::limits;
 use crate::map::{Base, Confidence};
 use crate::memory::Memory;
 use crate::native::signal_frames::{self, SignalFrame};
-use crate::native::stack_records::{self, IncompleteSearch, Libc, RecordLayout, StackRecord};
+use crate::native::stack_records::{self, BlockThread, IncompleteSearch, Libc, RecordLayout, StackRecord};
 use crate::native::stacks::go::{Go, GoStack, GoThread};
 use crate::native::stacks::space::Space;
 use crate::native::stacks::{StackState, Stacks, ThreadStack, UnmatchedSp};
@@ -29,18 +29,21 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
         space: &space,
         main: main_stack(process, &space),
         go: Go::new(&process.memory, process.arch(), &space),
-        ended_blocks: Vec::new(),
+        found_blocks: Vec::new(),
+        are_registers_wrong: are_registers_wrong(process.threads()),
     };
-    let finder = Finder { ended_blocks: finder.ended_blocks(), ..finder };
+    let finder = Finder { found_blocks: finder.found_blocks(), ..finder };
     let layout = finder.layout();
     let mut stacks = Stacks { layout, ..Stacks::default() };
     let mut own = finder.own(layout);
+    let mut rest = layout.map(|layout| finder.listed(layout, &mut own)).unwrap_or_default();
+    let inherited = layout.and_then(|layout| finder.main_elsewhere(layout, &mut rest));
+    let main = process.main_tid().filter(|_| inherited.is_some());
+    own.extend(main.zip(inherited));
     for thread in process.threads() {
         finder.add_stacks(thread, own.remove(&thread.tid), &mut stacks);
     }
-    if let Some(layout) = layout {
-        finder.ended(layout, &mut stacks);
-    }
+    rest.into_iter().for_each(|stack| stacks.push(stack));
     stacks.blank = finder.blank();
     stacks
 }
@@ -51,9 +54,9 @@ struct Finder<'a> {
     /// The main thread's stack, and how it was found.
     main: Option<(AddrRange, &'static str)>,
     go: Option<Go<'a>>,
-    /// Control blocks of ended threads. Filled only if the main thread is the only live one, so that no thread pointer
-    /// leads to them.
-    ended_blocks: Vec<Addr>,
+    /// Control blocks found in memory. Filled only if no thread pointer leads to one.
+    found_blocks: Vec<Addr>,
+    are_registers_wrong: bool,
 }
 
 impl Finder<'_> {
@@ -68,12 +71,17 @@ impl Finder<'_> {
         others.filter_map(|t| Some((t, t.thread_pointer?)))
     }
 
-    /// Finds control blocks of ended threads, if all threads except the main one ended.
+    /// Finds control blocks in memory, if no thread pointer leads to one: all threads except the main one ended, or the
+    /// producer wrote no thread pointers (QEMU's user mode, old gdb) or wrong ones.
     ///
-    /// No thread pointer leads to the remaining stacks then. The control block is at the upper end of each. In glibc's,
-    /// the first and third words contain its own address (`tcbhead_t`: tcb, self). This is so on x86_64 only.
-    fn ended_blocks(&self) -> Vec<Addr> {
-        if self.process.arch() != Arch::X86_64 || self.pointers().next().is_some() {
+    /// The control block is at the upper end of each stack. In glibc's, the first and third words contain its own
+    /// address (`tcbhead_t`: tcb, self). This is so on x86_64 only.
+    fn found_blocks(&self) -> Vec<Addr> {
+        let leads_to_one = |(_, pointer): (&Thread, Addr)| {
+            let first = self.process.memory.peek_u64(pointer).ok();
+            first.map(Addr::new) == Some(pointer)
+        };
+        if self.process.arch() != Arch::X86_64 || self.pointers().any(leads_to_one) {
             return Vec::new();
         }
         let memory = &self.process.memory;
@@ -96,9 +104,10 @@ impl Finder<'_> {
     fn layout(&self) -> Option<RecordLayout> {
         let target = self.process.target();
         let live = self.pointers().map(|(t, pointer)| (pointer, t.registers.sp()));
-        // The stack of an ended thread begins directly below its control block.
-        let ended = self.ended_blocks.iter().map(|pointer| (*pointer, pointer.wrapping_offset(-8)));
-        let plain: Vec<(Addr, Addr)> = live.chain(ended).collect();
+        // A stack begins directly below its control block.
+        let found = self.found_blocks.iter().map(|pointer| (*pointer, pointer.wrapping_offset(-8)));
+        // Those found come first, since then thread pointers lead nowhere, and only the first voters are asked.
+        let plain: Vec<(Addr, Addr)> = found.chain(live).collect();
         target.expect(plain.iter().map(|&(pointer, _)| stack_records::search_range(pointer)));
         let memory = &self.process.memory;
         let accept = |layout: RecordLayout, pointer: Addr, record: &StackRecord| {
@@ -200,7 +209,13 @@ impl Finder<'_> {
         let is_main = Some(tid) == self.process.main_tid();
         let main =
             self.main.filter(|_| is_main).map(|(range, how)| exact_stack(tid, StackState::Main, range, how.into()));
-        let own = main.or(record);
+        // A record for the main thread is that of a child of fork.
+        let own = record.or(main);
+        if let Some(own) = own.as_ref().filter(|_| self.are_registers_wrong) {
+            stacks.push(own.clone());
+            stacks.astray.push(tid);
+            return;
+        }
         // The guard is below the stack. A thread that overflowed has its stack pointer there.
         let home = own.as_ref().map(|o| AddrRange::new(o.guard.map_or(o.stack.start, |g| g.start), o.stack.end));
         let at_home = |sp: Addr| home.is_some_and(|h| h.contains(sp));
@@ -262,15 +277,18 @@ impl Finder<'_> {
         tids
     }
 
-    /// Adds stacks that glibc keeps after their threads ended.
-    fn ended(&self, layout: RecordLayout, stacks: &mut Stacks) {
+    /// Returns the stacks in glibc's lists that no thread pointer leads to, except those of listed threads, which are
+    /// added to `own`.
+    ///
+    /// A listed thread is alive, whatever its registers contain. Its control block has its id. If the producer writes
+    /// ids of another namespace (gdb outside a container), the stack pointer decides.
+    fn listed(&self, layout: RecordLayout, own: &mut HashMap<u32, ThreadStack>) -> Vec<ThreadStack> {
         let memory = &self.process.memory;
         let live: Vec<Addr> =
-            self.pointers().map(|(_, pointer)| pointer).chain(self.ended_blocks.iter().copied()).collect();
-        let (mut ended, incomplete) = stack_records::ended_threads(memory, layout, &live);
-        ended.extend(&self.ended_blocks);
-        let is_damage = matches!(incomplete, Some(IncompleteSearch::TooMany));
-        let why = incomplete.map(|why| match why {
+            self.found_blocks.iter().copied().chain(self.pointers().map(|(_, pointer)| pointer)).collect();
+        let lists = stack_records::block_lists(memory, layout, &live);
+        let is_damage = matches!(lists.incomplete, Some(IncompleteSearch::TooMany));
+        let why = lists.incomplete.map(|why| match why {
             IncompleteSearch::NotAllRead => format!(
                 "the first {} control blocks lead to no list of stacks, and the others were not read",
                 exact(live.len() as u64)
@@ -281,17 +299,77 @@ impl Finder<'_> {
             let (code, message) = (WarningCode::Limit, format!("cached stacks are missing: {why}"));
             self.process.diag.add(Warning { code, message, is_partial: is_damage });
         }
-        for pointer in ended {
+        let main = self.main.and(self.process.main_tid());
+        let without = self.threads().iter().filter(|t| Some(t.tid) != main && !own.contains_key(&t.tid));
+        let mut without: BTreeMap<u32, Addr> = without.map(|t| (t.tid, t.registers.sp())).collect();
+        let mut by_sp: BTreeMap<Addr, u32> = without.iter().map(|(tid, sp)| (*sp, *tid)).collect();
+        let mut rest = Vec::new();
+        let mut seen: HashSet<Addr> = own.values().map(|s| s.stack.start).collect();
+        for &pointer in lists.blocks.iter().chain(&self.found_blocks) {
             let record = stack_records::read_record(memory, layout, pointer);
             let Some((record, zone)) = record.and_then(|r| Some((r, self.guard_zone(layout, pointer, &r)?))) else {
                 continue;
             };
-            let lost = self.process.facts().threads_lost;
-            let state = if lost { StackState::Unknown } else { StackState::Cached };
-            stacks.push(ThreadStack { state, ..from_record(None, layout, pointer, record, zone) });
+            if !seen.insert(record.stack.start) {
+                continue;
+            }
+            let thread = lists.thread(memory, pointer);
+            let by_id = match thread {
+                Some(BlockThread::Alive(tid)) => Some(tid).filter(|tid| without.contains_key(tid)),
+                _ => None,
+            };
+            let inside = || by_sp.range(record.stack.start..record.stack.end).next().map(|(_, tid)| *tid);
+            if let Some(tid) = by_id.or_else(inside) {
+                let sp = without.remove(&tid);
+                sp.and_then(|sp| by_sp.remove(&sp));
+                own.insert(tid, from_record(Some(tid), layout, pointer, record, zone));
+                continue;
+            }
+            let state = match thread {
+                Some(BlockThread::Ended) => StackState::Cached,
+                Some(BlockThread::Inherited) => StackState::Inherited,
+                Some(BlockThread::Alive(_)) | None => StackState::Unknown,
+            };
+            rest.push(ThreadStack { state, ..from_record(None, layout, pointer, record, zone) });
         }
+        rest
+    }
+
+    /// Returns the main thread's stack, if another thread's control block describes it: a thread that is not the main
+    /// one called fork, and in the child it is the only one. The parent's main stack is added to `rest` then.
+    fn main_elsewhere(&self, layout: RecordLayout, rest: &mut Vec<ThreadStack>) -> Option<ThreadStack> {
+        let (range, how) = self.main?;
+        let tid = self.process.main_tid()?;
+        let thread = self.threads().iter().find(|t| t.tid == tid)?;
+        let pointer = thread.thread_pointer?;
+        let record = stack_records::read_record(&self.process.memory, layout, pointer)?;
+        let zone = self.guard_zone(layout, pointer, &record)?;
+        let sp = thread.registers.sp();
+        let sp = self.signals(sp, |sp| record.stack.contains(sp)).last().map_or(sp, |f| f.sp);
+        if !record.stack.contains(sp) {
+            return None;
+        }
+        rest.retain(|s| s.stack.start != record.stack.start);
+        let main = exact_stack(tid, StackState::Inherited, range, how.into());
+        rest.push(ThreadStack { tid: None, ..main });
+        Some(from_record(Some(tid), layout, pointer, record, zone))
     }
 }
+
+/// Whether the registers of all threads are wrong: a producer wrote them shifted. One thread may have jumped to an
+/// address where no code can be; most threads can't. What is wrong may look like an address of code for some of them.
+fn are_registers_wrong(threads: &[Thread]) -> bool {
+    let no_code = |ip: Addr| ip < LOWEST_CODE || ip >= USER_END;
+    // The registers of a thread that was not stopped are unknown, not wrong.
+    let wrong = threads.iter().filter(|t| !t.registers.is_partial() && no_code(t.registers.ip())).count();
+    threads.len() > 1 && wrong > threads.len() / 2
+}
+
+/// Lowest address of code: `vm.mmap_min_addr` is 64 KiB.
+const LOWEST_CODE: Addr = Addr::new(64 << 10);
+
+/// End of user addresses with five-level page tables on x86_64. aarch64 has fewer.
+const USER_END: Addr = Addr::new(1 << 56);
 
 /// Returns the main thread's stack: the mapping with the strings of the auxiliary vector, which the kernel puts there.
 fn main_stack(process: &Process, space: &Space<'_>) -> Option<(AddrRange, &'static str)> {
@@ -337,7 +415,7 @@ fn from_record(
 ) -> ThreadStack {
     ThreadStack {
         tid,
-        state: if tid.is_some() { StackState::Thread } else { StackState::Cached },
+        state: if tid.is_some() { StackState::Thread } else { StackState::Unknown },
         stack: record.stack,
         zone,
         guard: (!record.guard.is_empty()).then_some(record.guard),

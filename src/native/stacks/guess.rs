@@ -48,7 +48,7 @@ pub fn guess(process: &Process, base: &Base, claims: &Claims, malloc: &Malloc, s
             Err(why) if !pointer.has_own => {
                 stacks.without.push(ThreadWithoutStack { tid: pointer.tid, sp: pointer.sp, why: why.to_string() });
             }
-            Err(_) => {}
+            Err(_) => stacks.astray.push(pointer.tid),
         }
     }
     stacks.order(process.threads().iter().map(|t| t.tid));

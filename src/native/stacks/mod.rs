@@ -77,6 +77,8 @@ pub struct Stacks {
     pub list: Vec<ThreadStack>,
     /// Threads without a stack.
     pub without: Vec<ThreadWithoutStack>,
+    /// Threads with a stack whose stack pointers are in no memory that can be a stack: their registers are wrong.
+    pub astray: Vec<u32>,
     /// Threads whose stacks are zero in the core although they run on them. The contents are lost.
     pub blank: BTreeSet<u32>,
     /// Indexes into `list` of each thread's stacks, its own first.

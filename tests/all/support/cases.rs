@@ -17,6 +17,8 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("malloc", Some("truth.json")),
     // From the program: what it retains, and how many bytes.
     ("shapes", Some("truth.json")),
+    // From the parent process: stacks of its threads, and which of them called fork.
+    ("forked", Some("truth.json")),
     // From the allocator or runtime: bytes obtained from the system.
     ("allocators", Some("truth.json")),
     // From the process and /proc: stacks, and mappings by kind.

@@ -36,7 +36,9 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
     let pieces = counted(share.regions.len() as u64, "region", "regions");
     let written = share.written;
     Some(match subject {
-        Subject::Malloc | Subject::Stacks | Subject::ManagedHeap | Subject::Anonymous => return None,
+        Subject::Malloc | Subject::Stacks | Subject::ManagedHeap | Subject::Anonymous | Subject::SecondViews => {
+            return None;
+        }
         _ if written == 0 && *subject != Subject::Reserved => return None,
         Subject::Images => {
             let files = by_file(session, tally, share);
@@ -59,9 +61,19 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
         }
         Subject::Shared => {
             let files = by_file(session, tally, share);
-            let text = format!("Shared memory and memfd ({pieces}): {}.", biggest(files, FILES));
+            let mut text = format!("Shared memory and memfd ({pieces}): {}.", biggest(files, FILES));
+            let twice = undecided(session, tally, share);
+            let mut confidence = if tally.guessed_views { Confidence::Heuristic } else { Confidence::Exact };
+            if twice > 0 {
+                text.push_str(&format!(
+                    " Up to {} of it may be mapped twice and counted twice: mappings have one name, and their contents \
+                     don't show whether they are the same pages.",
+                    round(twice)
+                ));
+                confidence = Confidence::Heuristic;
+            }
             plain("shared-memory", text, "names of mappings", written)
-                .known(Confidence::Exact)
+                .known(confidence)
                 .more("regions --kind SharedMemory")
         }
         Subject::RuntimeData => {
@@ -119,6 +131,19 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
             finding.about(written).known(Confidence::Exact).more("regions --kind NoAccess")
         }
     })
+}
+
+/// Upper bound on the written bytes of shared memory that may be second views.
+fn undecided(session: &Session<'_>, tally: &Tally, share: &Share) -> u64 {
+    let views = session.undecided_views();
+    let bytes = |i: &usize| {
+        let range = session.map().regions.get(*i)?.range;
+        let first = views.partition_point(|view| view.end <= range.start);
+        let parts = views.get(first..)?.iter().map_while(|view| view.intersect(&range));
+        let len = parts.map(|part| part.len()).fold(0, u64::saturating_add);
+        Some(len.min(*tally.written.get(*i)?))
+    };
+    share.regions.iter().filter_map(bytes).fold(0, u64::saturating_add)
 }
 
 /// Finding ids of recognised owners; these never change.

@@ -77,6 +77,7 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
         size: map.base.size(),
         in_core: session.process.space().dumped_total(),
         written,
+        second_views: tally.second_views,
         named: NamedRow { bytes: named, share: share(named, written) },
         unnamed,
         more_unnamed,

@@ -164,7 +164,10 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
                     n => format!(" and {}", counted(n, "fiber stack", "fiber stacks")),
                 },
                 round(share.size),
-                zeros.map_or_else(String::new, |_| format!(", {} written", round(share.written))),
+                zeros.map_or_else(String::new, |_| match known().all(|row| row.lost || row.touched.is_some()) {
+                    true => format!(", {} written", round(share.written)),
+                    false => format!(", {} in the core and not zero", round(share.written)),
+                }),
                 rss.map_or_else(String::new, |rss| format!(", {} resident (RSS)", round(rss)))
             );
             out.push(

@@ -13,6 +13,7 @@ use crate::map::Confidence;
 use crate::report::{Finding, FrameRow, FrameRowKind, Severity, ThreadRow};
 use crate::session::Session;
 use crate::sums::SaturatingSum;
+use crate::targets::threads::tid_text;
 use crate::units::{count, exact, round};
 
 /// Cost of a thread in the time estimate. `STACK` is one unit per stack, and `FOLLOWED` the stacks per second.
@@ -179,7 +180,7 @@ fn start(frames: &[FrameRow]) -> Option<String> {
 fn crashed(session: &Session<'_>) -> Option<Finding> {
     let crash = crash::crash(session.process);
     let signal = crash.signal?;
-    let thread = crash.tid.map_or_else(String::new, |tid| format!(" in thread {tid}"));
+    let thread = crash.tid.map_or_else(String::new, |tid| format!(" in thread {}", tid_text(tid)));
     let text = format!("The process was terminated by {}{thread}.", crash::name(signal.number));
     let more = crash.tid.map_or_else(|| "info".to_owned(), |tid| format!("threads --tid {tid}"));
     Some(Finding::new("crash", Severity::Warning, text, "signal in the core's notes").more(more))

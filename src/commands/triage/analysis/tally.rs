@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::addr::AddrRange;
 use crate::analysis::contents::owner;
 use crate::analysis::resident::by_range;
-use crate::map::{Kind, Region, kind_facts};
+use crate::map::kind_facts::Backing;
+use crate::map::{Confidence, Kind, Region, kind_facts};
 use crate::memory::scan::ZeroStat;
 use crate::session::Session;
 
@@ -30,6 +31,8 @@ pub(super) enum Subject {
     FilePages,
     /// Shared memory and memfd.
     Shared,
+    /// Second views of pages that count where they are mapped first.
+    SecondViews,
     /// An allocator or runtime that is recognised but not walked, by name.
     Recognised(Kind, Arc<str>),
     /// Writable memory without a known owner.
@@ -42,6 +45,9 @@ pub(super) enum Subject {
 
 impl Subject {
     pub(super) fn of(region: &Region) -> Subject {
+        if is_second_view(region) {
+            return Subject::SecondViews;
+        }
         match region.kind.facts().subject {
             kind_facts::Subject::Reserved => Subject::Reserved,
             kind_facts::Subject::Anonymous => Subject::Anonymous,
@@ -76,8 +82,17 @@ pub(super) struct Tally {
     pub(super) shares: BTreeMap<Subject, Share>,
     /// Written bytes of each region.
     pub(super) written: Vec<u64>,
+    /// Written bytes of second views. They are in no share.
+    pub(super) second_views: u64,
+    /// Whether some of them are second views by their access alone.
+    pub(super) guessed_views: bool,
     /// Whether the written bytes are resident bytes.
     pub(super) of_ram: bool,
+}
+
+/// Whether the pages of a region are mapped at another address too, and count there.
+fn is_second_view(region: &Region) -> bool {
+    region.kind.facts().backing == Backing::SecondView
 }
 
 impl Tally {
@@ -95,7 +110,13 @@ impl Tally {
             (None, Some(resident)) => resident.get(i).and_then(|told| told.rss).unwrap_or(0),
             (None, None) => region.in_core,
         };
-        let written: Vec<u64> = regions.iter().enumerate().map(written).collect();
+        let mut written: Vec<u64> = regions.iter().enumerate().map(written).collect();
+        let mut second_views = 0u64;
+        let mut guessed_views = false;
+        for (region, written) in regions.iter().zip(&mut written).filter(|(region, _)| is_second_view(region)) {
+            guessed_views |= *written > 0 && region.confidence == Confidence::Heuristic;
+            second_views = second_views.saturating_add(std::mem::take(written));
+        }
         for (i, (region, written)) in regions.iter().zip(&written).enumerate() {
             let share = shares.entry(Subject::of(region)).or_default();
             share.size = share.size.saturating_add(region.range.len());
@@ -103,7 +124,7 @@ impl Tally {
             share.written = share.written.saturating_add(*written);
             share.regions.push(i);
         }
-        Tally { shares, written, of_ram: resident.is_some() }
+        Tally { shares, written, second_views, guessed_views, of_ram: resident.is_some() }
     }
 
     pub(super) fn by_kind(&self, session: &Session<'_>) -> BTreeMap<Kind, u64> {

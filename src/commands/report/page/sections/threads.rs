@@ -138,7 +138,11 @@ fn rows(out: &mut Html, view: &View<'_>) {
         }));
         let used_by = stack.used_by.map(|tid| format!("used by thread {tid}"));
         let does = stack.does.clone().or(used_by);
-        let unused = matches!(stack.state, StackState::Cached).then(|| "cached after its thread ended".to_owned());
+        let unused = match stack.state {
+            StackState::Cached => Some("cached after its thread ended".to_owned()),
+            StackState::Inherited => Some("copied from the parent by fork".to_owned()),
+            _ => None,
+        };
         table.rows.push(vec![
             Cell::Id(stack.tid),
             Cell::Text(managed.or_else(|| stack.name.clone()).unwrap_or_default()),
