@@ -133,6 +133,7 @@ fn steps(frames: &[FrameRow], managed: bool) -> Vec<(String, Option<FrameRowKind
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sums::SaturatingSum;
 
     fn frame(kind: FrameRowKind, method: Option<&str>, module: &str) -> FrameRow {
         FrameRow { kind, method: method.map(Into::into), module: Some(module.into()), ..FrameRow::default() }
