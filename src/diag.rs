@@ -163,8 +163,8 @@ codes! {
             "malloc's own count of blocks with a mapping of their own differs from those found.";
         ScrubUnknown = Note, "scrub-unknown", "objects of a runtime were overwritten as a whole",
             "Scrub does not know the objects of a runtime, so their values and sizes were overwritten as a whole.";
-        SmapsCut = Lost, "smaps-cut", "the smaps file is cut off",
-            "The file given with `--smaps` ends within a mapping, so the resident size of all later memory is unknown. Save it again.";
+        SmapsCut = Lost, "smaps-cut", "the smaps text is cut off or damaged",
+            "The file given with `--smaps` ends within a mapping, or has figures that exceed their mapping. The resident size of that memory is unknown. Save it again.";
         RecordingCut = Lost, "recording-cut", "the recording is cut off",
             "The recording breaks off, so its last samples are missing. The samples before are used.";
         Limit = Either, "limit", "a limit was reached",

@@ -142,6 +142,7 @@ pub mod report;
 pub mod runtimes;
 pub mod session;
 pub mod stacks;
+pub(crate) mod sums;
 pub mod targets;
 mod words;
 

@@ -9,6 +9,7 @@ use crate::limits;
 use crate::process::Process;
 use crate::report::{ListedObject, Name};
 use crate::runtimes::api::{Heap, HeapRange, ManagedRuntime, TypeIndex, UnwalkedRanges};
+use crate::sums::SaturatingAdd;
 use crate::units::exact;
 
 /// Objects whose type satisfies `pick`, by address, and the number of objects that were not listed.
@@ -48,7 +49,7 @@ pub(crate) fn list(
     };
     let join = |mut a: Listing, b: Listing| {
         a.out.extend(b.out);
-        a.more += b.more;
+        a.more.add_saturating(b.more);
         a.losses.bytes = a.losses.bytes.saturating_add(b.losses.bytes);
         a
     };
@@ -63,7 +64,7 @@ pub(crate) fn list(
         );
     }
     share.out.sort_by_key(|o| o.address);
-    share.more += share.out.len().saturating_sub(limits::MAX_LISTED_OBJECTS) as u64;
+    share.more.add_saturating(share.out.len().saturating_sub(limits::MAX_LISTED_OBJECTS) as u64);
     share.out.truncate(limits::MAX_LISTED_OBJECTS);
     (share.out, share.more)
 }

@@ -11,6 +11,7 @@ use crate::range_map::RangeMap;
 use crate::report::Resident;
 use crate::resident::divide::{CoreEvidence, Divided, GroupFigures, GroupRange, divide};
 use crate::session::Session;
+use crate::sums::SaturatingSum;
 use crate::targets::Residence;
 use crate::targets::residence::{Figure, MappingResidence};
 
@@ -147,7 +148,7 @@ impl<'s, 'p> Evidence<'s, 'p> {
 
     fn held(&self, range: AddrRange, mapping: &MappingResidence) -> CoreEvidence {
         let within = |ranges: &RangeMap<AddrRange>, of: &dyn Fn(AddrRange) -> u64| -> u64 {
-            ranges.overlapping(range).filter_map(|other| other.intersect(&range)).map(of).sum()
+            ranges.overlapping(range).filter_map(|other| other.intersect(&range)).map(of).saturating_sum()
         };
         let others = self.data(range).saturating_sub(within(&self.stacks, &|stack| self.data(stack)));
         let likely = others.saturating_add(within(&self.used, &|used| used.len()));
@@ -161,7 +162,7 @@ impl<'s, 'p> Evidence<'s, 'p> {
     fn data(&self, range: AddrRange) -> u64 {
         let target = self.session.process.target();
         let places = self.session.process.space().places(range);
-        places.flat_map(|place| target.extents().within(place)).map(|data| data.end - data.start).sum()
+        places.flat_map(|place| target.extents().within(place)).map(|data| data.end - data.start).saturating_sum()
     }
 }
 

@@ -79,6 +79,8 @@ pub(crate) fn with_retained(
         warn_in_gc(process, runtime, heap);
         let (roots, retained) = match graph(session, id, heap) {
             Ok(found) => found,
+            // Whoever set the limit reports it.
+            Err(GraphError::OutOfTime) => continue,
             Err(e) => {
                 process.diag.partial(WarningCode::Limit, format!("{}: {e}", runtime.label()));
                 continue;
@@ -122,7 +124,8 @@ pub(crate) fn with_retained(
 
 /// Storage for tables of graphs: the memory that the answer may still use, or files.
 pub(crate) fn room(session: &Session<'_>) -> MemoryBudget {
-    MemoryBudget::new(session.process.target().reads().spill_headroom())
+    let reads = session.process.target().reads();
+    MemoryBudget::until(reads.spill_headroom(), Arc::clone(reads.deadline()))
 }
 
 /// Roots of a runtime's objects, and what these retain. Uses the stored result of an earlier call, if any.

@@ -222,7 +222,8 @@ impl Core {
             );
         }
         let dumped = notes.own.dumped(&notes.threads, diag);
-        let residence = notes.own.residence(notes.process.as_ref().map_or(0, |process| process.pid));
+        let pid = notes.process.as_ref().map_or(0, |process| process.pid);
+        let residence = notes.own.residence(pid, diag);
         let thread_names = std::mem::take(&mut notes.own.names);
         let second_views = notes.own.second_views.take();
         notes.threads_lost |= thread_names.len() > notes.threads.len();

@@ -132,8 +132,11 @@ impl OwnNotes {
     }
 
     /// Resident memory of process `pid`.
-    pub(super) fn residence(&mut self, pid: u32) -> Option<Residence> {
+    pub(super) fn residence(&mut self, pid: u32, diag: &Diagnostics) -> Option<Residence> {
         let smaps = self.smaps.take()?;
+        if let Some(warning) = smaps.warning("the smaps in this core") {
+            diag.add(warning);
+        }
         let mut residence = smaps.into_residence(format!("/proc/{pid}/smaps when the core was written"));
         if let Some(text) = &self.status {
             residence.status = status::parse(text);

@@ -10,6 +10,7 @@ use crate::core::own_notes;
 use crate::core::written::{self, HEADER, Header, Layout, WriteMode};
 use crate::dump::Dumped;
 use crate::process::Process;
+use crate::sums::SaturatingSum;
 use crate::targets::dump_notes::{self, DumpNotes};
 use crate::targets::{Arch, PieceState};
 
@@ -95,7 +96,7 @@ impl Plan {
 
     /// Bytes copied from the process: the most that the file takes on disk, apart from notes.
     pub fn bytes(&self) -> u64 {
-        self.parts.iter().map(|part| part.len).sum()
+        self.parts.iter().map(|part| part.len).saturating_sum()
     }
 
     /// Headers and notes of the file.

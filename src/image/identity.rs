@@ -13,6 +13,7 @@ use crate::image::pe_identity::{self, Evidence};
 use crate::image::symbol_dirs::{Location, Opened, SymbolDirs};
 use crate::memory::Overlay;
 use crate::range_map::RangeMap;
+use crate::sums::SaturatingSum;
 use crate::targets::{Facts, Target};
 
 /// The proof that a file is the module's, the weakest first.
@@ -252,7 +253,7 @@ fn same_bytes(target: &dyn Target, module: &Module, file: &[u8]) -> Option<bool>
         let mapping = &target.facts().space.files[m as usize];
         let runs = target.dumped_runs(mapping.range);
         // Bytes that could not be read prove nothing.
-        if runs.iter().map(|r| r.range.len()).sum::<u64>() < target.facts().space.dumped_in(mapping.range) {
+        if runs.iter().map(|r| r.range.len()).saturating_sum() < target.facts().space.dumped_in(mapping.range) {
             return None;
         }
         for run in runs {

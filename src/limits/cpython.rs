@@ -19,6 +19,10 @@ pub const MAX_PY_CHUNK: u64 = 1 << 32;
 /// Maximum number of asyncio tasks.
 pub const MAX_PY_TASKS: usize = 1 << 22;
 
+/// Maximum number of children of `asyncio.gather` futures, and of tasks that wait for such a child, in all tasks
+/// together. Each task may wait for a future with as many children as there are tasks.
+pub const MAX_GATHERED: u64 = 1 << 20;
+
 /// Maximum number of variables and operands read of one frame.
 pub const MAX_PY_SLOTS: u64 = 1 << 12;
 

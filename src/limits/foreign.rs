@@ -21,9 +21,6 @@ pub const MAX_FOREIGN_RANGES: usize = 1 << 20;
 /// it.
 pub const MAX_GO_ARENA_HEADER: u64 = 3 << 20;
 
-/// Maximum number of tables tried as leaf of a page map, per image.
-pub const MAX_PAGE_MAP_LEAVES: usize = 4096;
-
 /// Maximum size of a mapping that is the main thread's TLS because it contains the control block. The dynamic linker
 /// was seen to take 2 to 8 pages. In a larger mapping, only the page of the control block is TLS.
 pub const MAX_TLS_MAPPING: u64 = 64 << 10;
@@ -43,6 +40,17 @@ pub const MAX_PARTITIONS: usize = 1024;
 /// are small.
 pub const MAX_PAGE_MAP_WINDOWS: usize = 1 << 14;
 
-/// Maximum number of pairs of a table and a window tried in one image. Each takes one or two reads. Some thousands were
-/// seen.
-pub const MAX_PAGE_MAP_TRIES: usize = 1 << 20;
+/// Maximum number of pairs of a pointer and a window for which an upper level of a page map is considered, per image
+/// and shape. Takes some tens of milliseconds.
+pub const MAX_PAGE_MAP_TRIES: usize = 1 << 18;
+
+/// Maximum number of short reads with which upper levels of page maps are tried, per image and shape: some
+/// milliseconds. Real maps take some hundred.
+pub const MAX_PAGE_MAP_STEPS: u64 = 1 << 15;
+
+/// Maximum number of short reads that find the leaves of an upper level with proven structures. Takes two or three for
+/// each GiB.
+pub const MAX_PROVEN_PAGE_MAP_STEPS: u64 = 1 << 18;
+
+/// Maximum number of contexts of user-level threads.
+pub const MAX_FIBERS: usize = 1 << 20;

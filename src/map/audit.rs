@@ -2,6 +2,7 @@
 
 use crate::limits;
 use crate::map::{AddressMap, Claim, Confidence};
+use crate::sums::SaturatingSum;
 use crate::targets::Facts;
 use crate::units::exact;
 
@@ -35,7 +36,7 @@ pub struct Conflict {
 pub fn invariants(map: &AddressMap, facts: &Facts) -> Vec<Invariant> {
     let base = map.base.size();
     let sum = map.regions.iter().map(|r| r.range.len()).fold(0, u64::saturating_add);
-    let in_core: u64 = map.regions.iter().map(|r| r.in_core).sum();
+    let in_core: u64 = map.regions.iter().map(|r| r.in_core).saturating_sum();
     let sorted = map.regions.windows(2).all(|w| w[0].range.end <= w[1].range.start);
     let covered = covers(map);
     vec![

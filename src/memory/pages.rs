@@ -5,6 +5,7 @@ use rayon::prelude::*;
 
 use crate::addr::{AddrRange, PAGE};
 use crate::progress::Progress;
+use crate::sums::SaturatingSum;
 use crate::targets::{READ_AHEAD_TASKS, Run, Target};
 
 /// Bytes per task: large enough that starting one costs nothing, small enough that all threads finish at about the
@@ -40,9 +41,12 @@ pub(super) fn walk<S: Send>(
             wanted(range).then_some((i, Run { range, offset: run.offset + at, bytes }))
         }));
     }
-    progress.start(chunks.iter().map(|(_, chunk)| chunk.range.len()).sum());
+    progress.start(chunks.iter().map(|(_, chunk)| chunk.range.len()).saturating_sum());
     let extents = target.extents();
     let walk = |(number, (i, chunk)): (usize, &(usize, Run<'_>))| {
+        if target.reads().deadline().has_passed() {
+            return begin(*i, chunk.range);
+        }
         if let Some((_, later)) = chunks.get(number + READ_AHEAD_TASKS) {
             target.expect_soon(later.range);
         }

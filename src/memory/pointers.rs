@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use crate::addr::{Addr, AddrRange, WORD};
 use crate::phase::Phase;
 use crate::progress::Progress;
+use crate::sums::SaturatingSum;
 use crate::targets::Target;
 
 /// Bytes per task.
@@ -48,7 +49,7 @@ pub fn pointers<S: Default + Send>(
 ) -> u64 {
     let _phase = target.reads().enter_if_none(Phase::Pointers);
     let (tasks, scanned) = tasks(target, within);
-    let bytes = tasks.iter().map(|t| t.bytes.len() as u64).sum();
+    let bytes = tasks.iter().map(|t| t.bytes.len() as u64).saturating_sum();
     progress.start(bytes);
     // If the kernel expects a scan, it reads megabytes past the end of each range.
     let parts = bytes < target.facts().size / FEW;

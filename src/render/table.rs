@@ -280,7 +280,7 @@ fn fit(table: &TableBlock<'_>, limit: usize, kept: &mut Vec<usize>, widths: &mut
     // Columns wider than the room are cut anyway. If no cap fits, all are at their floors.
     let cap = (0..=widest).rev().find(|&cap| fits(cap, floor, widths)).unwrap_or(0);
     let mut cut = at(cap, floor, widths);
-    let mut spare = room.saturating_sub(cut.iter().sum());
+    let mut spare = room.saturating_sub(cut.iter().sum::<usize>());
     for (w, &i) in cut.iter_mut().zip(&give) {
         let more = spare.min(widths[i] - *w);
         *w += more;

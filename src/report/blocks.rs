@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::report::{ChunkPlace, ChunkState, ClusterContent};
+use crate::sums::SaturatingAdd;
 
 /// Number and total size of chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -24,7 +25,7 @@ impl ChunkSum {
 
     /// Adds another sum.
     pub fn merge(&mut self, other: ChunkSum) {
-        self.count += other.count;
+        self.count.add_saturating(other.count);
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::report::Name;
+use crate::sums::SaturatingAdd;
 
 /// How thread stacks were searched for roots.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -28,12 +29,12 @@ pub struct StackRootsRow {
 impl StackRootsRow {
     /// Adds the figures of another runtime.
     pub fn merge(&mut self, other: &StackRootsRow) {
-        self.threads += other.threads;
-        self.frames_precise += other.frames_precise;
-        self.frames_conservative += other.frames_conservative;
-        self.roots_precise += other.roots_precise;
-        self.roots_conservative += other.roots_conservative;
-        self.stray += other.stray;
+        self.threads.add_saturating(other.threads);
+        self.frames_precise.add_saturating(other.frames_precise);
+        self.frames_conservative.add_saturating(other.frames_conservative);
+        self.roots_precise.add_saturating(other.roots_precise);
+        self.roots_conservative.add_saturating(other.roots_conservative);
+        self.stray.add_saturating(other.stray);
         self.conservative.extend(other.conservative.iter().cloned());
     }
 }

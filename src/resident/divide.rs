@@ -13,6 +13,7 @@
 
 use crate::addr::AddrRange;
 use crate::range_map::Ranged;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 use crate::targets::Residence;
 use crate::targets::residence::{Figure, Figures, MappingResidence, PageRuns};
 
@@ -152,18 +153,18 @@ fn shares(
         }
         let Some(claim) = claims.last_mut() else { continue };
         let bytes = slice.range.len();
-        claim.len += bytes;
-        claim.room += if slice.unbacked { 0 } else { bytes };
+        claim.len.add_saturating(bytes);
+        claim.room.add_saturating(if slice.unbacked { 0 } else { bytes });
         match &pages {
             Some(pages) => {
-                claim.resident += within(&pages.resident, slice.range);
-                claim.private += pages.private.as_ref().map_or(0, |private| within(private, slice.range));
-                claim.swapped += within(&pages.swapped, slice.range);
+                claim.resident.add_saturating(within(&pages.resident, slice.range));
+                claim.private.add_saturating(pages.private.as_ref().map_or(0, |private| within(private, slice.range)));
+                claim.swapped.add_saturating(within(&pages.swapped, slice.range));
             }
             None if open && !slice.unbacked => {
                 let evidence = evidence(slice.range, mapping);
-                claim.evidence.certain += evidence.certain.min(bytes);
-                claim.evidence.likely += evidence.likely.max(evidence.certain).min(bytes);
+                claim.evidence.certain.add_saturating(evidence.certain.min(bytes));
+                claim.evidence.likely.add_saturating(evidence.likely.max(evidence.certain).min(bytes));
             }
             None => {}
         }
@@ -202,21 +203,21 @@ fn private(
 fn within(runs: &[AddrRange], range: AddrRange) -> u64 {
     let from = runs.partition_point(|run| run.end <= range.start);
     let inside = runs.get(from..).unwrap_or_default().iter().map_while(|run| run.range().intersect(&range));
-    inside.map(|part| part.len()).sum()
+    inside.map(|part| part.len()).saturating_sum()
 }
 
 /// Resident bytes of each claim, and how many of them are certain.
 fn resident(claims: &[MappingShare], rss: u64, swap: u64, pages: Option<&PageRuns>) -> (Vec<u64>, Vec<u64>) {
     let list = |of: &dyn Fn(&MappingShare) -> u64| claims.iter().map(of).collect::<Vec<u64>>();
     let lens = list(&|c| c.len);
-    let all: u64 = lens.iter().sum();
+    let all: u64 = lens.iter().copied().saturating_sum();
     if rss == 0 || rss == all {
         let full = if rss == 0 { vec![0; claims.len()] } else { lens };
         return (full.clone(), full);
     }
     if pages.is_some() {
         let known = list(&|c| c.resident);
-        let sum: u64 = known.iter().sum();
+        let sum: u64 = known.iter().copied().saturating_sum();
         // Zero pages, or the process ran between the two readings.
         let less = sum.saturating_sub(rss);
         let least = known.iter().map(|known| known.saturating_sub(less)).collect();
@@ -262,7 +263,7 @@ fn swapped(claims: &[MappingShare], swap: u64, resident: &[u64], pages: Option<&
     };
     if pages.is_some() {
         let known: Vec<u64> = claims.iter().map(|c| c.swapped).collect();
-        let exact = known.iter().sum::<u64>() == swap;
+        let exact = known.iter().copied().saturating_sum() == swap;
         return (fill(swap, &[known, rooms(&|c| c.room)], &lens), exact);
     }
     (fill(swap, &[rooms(&|c| c.evidence.certain), rooms(&|c| c.room)], &lens), false)
@@ -282,7 +283,7 @@ fn mixed(mapping: &MappingResidence, share: &Figures, by_page: bool) -> u64 {
     if by_page {
         // It is not known how many other processes share a page.
         let dirty = part(figures.get(Figure::PrivateDirty), private(figures));
-        return share.shared() + if dirty { private(share) } else { 0 };
+        return share.shared().saturating_add(if dirty { private(share) } else { 0 });
     }
     let all = [figures.get(Figure::Pss), figures.get(Figure::PrivateDirty), figures.shared()];
     if all.into_iter().any(|figure| part(figure, rss)) { share.get(Figure::Rss) } else { 0 }
@@ -314,7 +315,7 @@ fn figures(
     for figure in [Figure::SharedClean, Figure::SharedDirty] {
         let parts = by(figure, &room);
         room = minus(&room, &parts);
-        shared.iter_mut().zip(&parts).for_each(|(sum, more)| *sum += more);
+        shared.iter_mut().zip(&parts).for_each(|(sum, more)| sum.add_saturating(*more));
         put(figure, &parts);
     }
     let private = minus(resident, &shared);
@@ -349,7 +350,7 @@ fn fill(total: u64, levels: &[Vec<u64>], last: &[u64]) -> Vec<u64> {
             apportion(left, level, &mut out);
             return out;
         }
-        out.iter_mut().zip(level).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
+        out.iter_mut().zip(level).for_each(|(sum, more)| sum.add_saturating(*more));
         left -= room;
     }
     apportion(left, last, &mut out);

@@ -63,6 +63,7 @@ pub fn read(path: &Path, facts: &Facts, diag: &Diagnostics) -> Result<Residence,
     if smaps.mappings.is_empty() {
         let what = match &smaps {
             Smaps { rollup: Some(_), .. } => "is a smaps_rollup, which has only sums; save /proc/PID/smaps",
+            Smaps { impossible: 1.., .. } => "has figures that exceed their mappings; save /proc/PID/smaps",
             Smaps { left_out: 1.., .. } => "has mappings without figures, like /proc/PID/maps; save /proc/PID/smaps",
             _ => "has no mappings with an Rss; save /proc/PID/smaps",
         };
@@ -78,6 +79,9 @@ pub fn read(path: &Path, facts: &Facts, diag: &Diagnostics) -> Result<Residence,
 
 /// Warns about missing text, and about differences from the core.
 fn warn_differences(smaps: &Smaps, name: &str, (matched, of): (usize, usize), facts: &Facts, diag: &Diagnostics) {
+    if let Some(warning) = smaps.warning(name) {
+        diag.add(warning);
+    }
     if smaps.cut {
         diag.partial(
             WarningCode::SmapsCut,

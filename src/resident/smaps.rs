@@ -10,12 +10,14 @@ use std::io::{self, BufRead, Read};
 use super::status;
 use super::text::{hex, kib, lines, number};
 use crate::addr::{Addr, AddrRange};
+use crate::diag::{Warning, WarningCode};
 use crate::limits;
 use crate::range_map::RangeMap;
 use crate::targets::Perms;
 use crate::targets::residence::{
     Figure, FigureSet, Figures, FileId, MappingResidence, Residence, StatusFigures, VmFlags,
 };
+use crate::units::count;
 
 /// The contents of a smaps text.
 #[derive(Clone, Debug, Default)]
@@ -32,9 +34,18 @@ pub struct Smaps {
     pub cut: bool,
     /// Number of mappings left out because they have no figures (lines of maps) or overlap another one.
     pub left_out: u64,
+    /// Number of mappings left out because they have figures larger than themselves.
+    pub impossible: u64,
 }
 
 impl Smaps {
+    /// A warning about mappings with figures that no mapping can have. `None` if there are none.
+    pub fn warning(&self, name: &str) -> Option<Warning> {
+        let mappings = count(self.impossible, "mapping");
+        let text = format!("{name} has figures that exceed their mapping: the residence of {mappings} is unknown");
+        (self.impossible > 0).then(|| Warning::partial(WarningCode::SmapsCut, text))
+    }
+
     /// Converts to [`Residence`]. `source` names the origin of the text for the user.
     pub fn into_residence(self, source: String) -> Residence {
         let Smaps { mappings, reported, status, .. } = self;
@@ -145,6 +156,8 @@ impl Reader {
             self.out.cut = true;
         } else if !reported.has(Figure::Rss) || self.done.len() >= limits::MAX_SEGMENTS {
             self.out.left_out += 1;
+        } else if exceeds(&mapping) {
+            self.out.impossible += 1;
         } else {
             self.reported = Some(self.reported.map_or(reported, |all| all.and(reported)));
             self.done.push(mapping);
@@ -168,6 +181,12 @@ impl Reader {
         self.out.mappings = RangeMap::from_sorted(mappings).unwrap_or_default();
         self.out
     }
+}
+
+/// Whether a figure is larger than the mapping, which is impossible. Mappings are disjoint, so without such figures no
+/// sum exceeds the address space.
+fn exceeds(mapping: &MappingResidence) -> bool {
+    Figure::ALL.iter().any(|figure| mapping.figures.get(*figure) > mapping.range.len())
 }
 
 /// Keys of a mapping that are not needed. Listed so that they are not taken for keys of status.

@@ -57,7 +57,7 @@ fn names_are_no_headers_and_headers_are_by_their_form() {
     let names =
         ["/tmp/with space (deleted)", r"/tmp/new\012line", "[anon:dalvik-main space]", "/tmp/Rss: 9 kB", "[vdso]", ""];
     for (i, name) in names.iter().enumerate() {
-        text += &mapping(&format!("{0:x}000-{0:x}800", i + 0x10), "rw-p", 5, name, rss);
+        text += &mapping(&format!("{:x}000-{:x}000", i + 0x10, i + 0x11), "rw-p", 5, name, rss);
     }
     let smaps = parse(text.as_bytes());
     assert_eq!(smaps.mappings.len(), names.len());
@@ -148,6 +148,19 @@ fn wherever_it_is_cut_what_is_left_is_whole() {
 fn begun_in_header(text: &str, end: usize) -> bool {
     let line = text.get(..end).and_then(|t| t.rsplit('\n').next()).unwrap_or_default();
     line.starts_with(|c: char| matches!(c, '0'..='9' | 'a'..='f'))
+}
+
+/// No mapping is larger than itself. The sum of two such figures exceeds 64 bits.
+#[test]
+fn mappings_with_impossible_figures_are_left_out() {
+    let whole = mapping("1000-2000", "rw-p", 0, "", "Rss: 4 kB\n");
+    let rss = mapping("2000-3000", "rw-p", 0, "", "Rss: 9007199254740991 kB\n");
+    let pss = mapping("3000-4000", "rw-p", 0, "", "Rss: 4 kB\nPss: 18014398509481983 kB\n");
+    let smaps = parse(format!("{whole}{rss}{pss}").as_bytes());
+    assert_eq!((smaps.mappings.len(), smaps.left_out, smaps.impossible), (1, 0, 2));
+    assert_eq!(kib(&smaps, 0x1000, Figure::Rss), Some(4));
+    let warning = smaps.warning("smaps").map(|warning| warning.message).unwrap_or_default();
+    assert!(warning.contains("the residence of 2 mappings is unknown"), "{warning}");
 }
 
 #[test]

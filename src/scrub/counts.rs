@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::scrub::Rule;
+use crate::sums::SaturatingSum;
 use crate::words::words;
 
 words! {
@@ -121,7 +122,7 @@ impl Counts {
 
     /// Sum over all rules.
     pub fn total(&self) -> u64 {
-        self.0.iter().sum()
+        self.0.iter().copied().saturating_sum()
     }
 
     /// Moves `bytes` bytes from those kept for this reason to replaced names.

@@ -12,6 +12,7 @@ use memchr::{memchr, memchr2};
 use crate::memory::scan::is_zero;
 use crate::search::hex::Masked;
 use crate::search::window::Window;
+use crate::sums::SaturatingSum;
 
 /// Bytes given to the exact search around each match, and around a byte that turns out
 /// not to be rare. That many bytes need no further prefilter.
@@ -108,7 +109,7 @@ impl<'a> Prefilter<'a> {
         let mut marks: Vec<_> = alone.collect();
         if let [(one, ones), (other, others)] = &self.needles[..] {
             let both = ones.iter().filter_map(|m| Some((*m, *others.iter().find(|o| o.byte == m.byte)?)));
-            let apart: u32 = marks.iter().map(|(_, m)| cost(m)).sum();
+            let apart: u32 = marks.iter().map(|(_, m)| cost(m)).saturating_sum();
             if let Some((m, o)) = both.min_by_key(|(m, _)| cost(m)).filter(|(m, _)| cost(m) <= apart + SECOND_BYTE) {
                 marks = vec![(*one, m), (*other, o)];
             }

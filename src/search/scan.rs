@@ -20,6 +20,7 @@ use crate::search::pattern::Pattern;
 use crate::search::prefilter::{CHUNK, MarkSet, Prefilter, near_data};
 use crate::search::spans::{Spans, intersect};
 use crate::search::window::{Reach, Window};
+use crate::sums::{SaturatingAdd, SaturatingSum};
 use crate::targets::READ_AHEAD_TASKS;
 use crate::targets::Target;
 
@@ -118,10 +119,10 @@ pub(super) fn search_sized(
         None => memory.to_vec(),
     };
     let asked = within(spans.all());
-    let scanned = asked.iter().map(AddrRange::len).sum();
+    let scanned = asked.iter().map(AddrRange::len).saturating_sum();
     let zeros = pattern.matches_zeros();
     let todo = if zeros { asked } else { within(&spans.near_data()) };
-    progress.start(todo.iter().map(AddrRange::len).sum());
+    progress.start(todo.iter().map(AddrRange::len).saturating_sum());
     let skip = match pattern.prefilter() {
         _ if zeros => Skip::Nothing,
         Some(prefilter) => Skip::Prefilter(prefilter, sizes.chunk),
@@ -280,7 +281,7 @@ impl Merged {
             // not count, nor the next ones that follow from them.
             let nested = scan.pattern.needles.iter().zip(&tallies).zip(self.carry);
             let nested = nested.into_iter().any(|((n, t), carry)| !n.overlaps && t.first < carry);
-            let count: u64 = tallies.iter().map(|t| t.count).sum();
+            let count: u64 = tallies.iter().map(|t| t.count).saturating_sum();
             let dropped = (found.1.len() as u64) < count.min(room as u64);
             if nested || dropped {
                 found = scan.task(*task, self.carry, room, &mut None);
@@ -289,7 +290,7 @@ impl Merged {
             hits.truncate(room);
             self.hits.append(&mut hits);
             for (tally, carry) in tallies.iter().zip(&mut self.carry) {
-                self.total += tally.count;
+                self.total.add_saturating(tally.count);
                 *carry = tally.end.max(*carry);
             }
         }
@@ -323,7 +324,7 @@ impl LowestHits {
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (held, sum) = &mut *state;
-        *sum += hits.len();
+        sum.add_saturating(hits.len());
         held.insert(task, hits);
         while let Some(last) = held.last_entry()
             && *sum - last.get().len() >= self.cap

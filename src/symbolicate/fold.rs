@@ -151,7 +151,7 @@ impl<'a> Folder<'a> {
                 self.flush();
                 if !self.table.is_empty() {
                     self.other = std::mem::take(&mut self.table);
-                    self.held = self.other.keys().map(|k| k.len()).sum();
+                    self.held = self.other.keys().map(|k| k.len()).sum::<usize>();
                 }
             }
             Event::Mapping(mapping) => self.engine.mapping(&mapping),

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::sums::SaturatingSum;
+
 /// Sorted, disjoint ranges of places with data. All other places read as zero.
 #[derive(Clone, Debug)]
 pub struct Extents {
@@ -33,6 +35,6 @@ impl Extents {
 
     /// Total bytes of data.
     pub fn data_bytes(&self) -> u64 {
-        self.data.iter().map(|e| e.end - e.start).sum()
+        self.data.iter().map(|e| e.end - e.start).saturating_sum()
     }
 }

@@ -17,11 +17,13 @@
 //! | `extents` | which places were written; all others are zero |
 //! | `byte_set` | a set of bytes, by address |
 //! | `reads`, `budget` | record of reads by phase, failures, and the remaining budget |
+//! | `deadline` | time limit of an analysis |
 //!
 //! This module depends neither on modules above it nor on `core`.
 
 mod arch;
 pub(crate) mod budget;
+pub(crate) mod deadline;
 
 cfg_if! {
     if #[cfg(feature = "internals")] {

@@ -4,12 +4,13 @@
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::phase::Phase;
 use crate::targets::budget::{Budget, UserLimits};
 use crate::targets::byte_set::ByteSet;
+use crate::targets::deadline::Deadline;
 
 /// Represents no address.
 const NONE: u64 = u64::MAX;
@@ -155,6 +156,7 @@ pub struct Reads {
     phase: AtomicU8,
     lost: [Lost; Phase::ALL.len()],
     budget: Budget,
+    deadline: Arc<Deadline>,
 }
 
 /// A read that must fail, for tests.
@@ -223,6 +225,11 @@ impl Reads {
     /// The budget of all reads.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
+    }
+
+    /// The time limit of the current analysis.
+    pub(crate) fn deadline(&self) -> &Arc<Deadline> {
+        &self.deadline
     }
 
     /// Attributes all following reads to `phase`, until the guard is dropped. Don't call it while other threads read

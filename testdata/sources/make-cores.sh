@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes the cores and truth files in ../cores anew.
 #   make-cores.sh [dotnet-kernel|dotnet-gcore|dotnet-createdump|dotnet-pending|
-#                  native-kernel|native-leaks|shapes|forked|musl-gcore|musl-leaks|musl-slots|jemalloc-leaks|tcmalloc-leaks|aarch64-qemu|resident|zoo|go|all]
+#                  native-kernel|native-leaks|shapes|fibers|forked|musl-gcore|musl-leaks|musl-slots|jemalloc-leaks|tcmalloc-leaks|aarch64-qemu|resident|zoo|go|all]
 #
 # Needs (Debian 12 names): gcc gdb golang-go mono-mcs musl-tools gcc-aarch64-linux-gnu
 # libc6-dev-arm64-cross qemu-user-static zstd xz-utils gzip lz4 python3-venv, and the
@@ -268,6 +268,15 @@ shapes() {
         (cd "$RUN"; ulimit -c unlimited; env -i "$LAB/shapes" "$shape" > truth.json) || true
         deliver "$(core_file)" "shape-$shape" zst
     done
+}
+
+# Tells its truth on stdout and aborts.
+fibers() {
+    gcc -O1 -o fibers "$SRC/fibers.c" -lpthread
+    RUN=$LAB/run-fibers
+    rm -rf "$RUN"; mkdir "$RUN"
+    (cd "$RUN"; ulimit -c unlimited; env -i "$LAB/fibers" > truth.json) || true
+    deliver "$(core_file)" native-fibers zst
 }
 
 forked() {
@@ -574,6 +583,7 @@ native-kernel) native_kernel ;;
 native-guards) native_guards ;;
 native-leaks) native_leaks ;;
 shapes) shapes ;;
+fibers) fibers ;;
 forked) forked ;;
 musl-gcore) musl_gcore ;;
 musl-leaks) musl_leaks ;;
@@ -588,6 +598,6 @@ foreign) foreign ;;
 java) java ;;
 java-map) java_map ;;
 python) python ;;
-all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; shapes; forked; musl_gcore; musl_leaks; musl_slots; jemalloc_leaks; tcmalloc_leaks; aarch64_qemu; resident; zoo; go_program; foreign ;;
+all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; shapes; fibers; forked; musl_gcore; musl_leaks; musl_slots; jemalloc_leaks; tcmalloc_leaks; aarch64_qemu; resident; zoo; go_program; foreign ;;
 *) echo "unknown: $WHAT" >&2; exit 2 ;;
 esac

@@ -43,6 +43,8 @@ const NO_ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/native/malloc/tcache.rs", "(link.get() >> shape.safe_linking) ^ word", "bits: what PROTECT_PTR does"),
     ("src/runtimes/api/space.rs", "start.get() >> MIB..=", "the number of a page"),
     ("src/targets/reads.rs", "get() / PAGE", "the number of a page"),
+    ("src/runtimes/graph/work.rs", "STEPS.get() + ", "a cell that counts steps"),
+    ("src/runtimes/cpython/tasks/find.rs", "self.children_left.get().saturating_sub(", "a cell that counts children"),
 ];
 
 /// Code that names a runtime and serves every one: file, a part of the line, and why.
@@ -121,6 +123,16 @@ fn by_number(path: &str, lines: &[String]) -> Vec<String> {
     lines.map(|(i, l)| format!("{path}:{}: {}", i + 1, l.trim())).collect()
 }
 
+/// Where numbers are added by `Iterator::sum`, or to the sums of a map, which overflow. Sums of lengths in memory, of
+/// bits and of fractions do not; their type is on the line.
+fn by_sum(path: &str, lines: &[String]) -> Vec<String> {
+    let sum = Regex::new(r"\.sum(\(\)|::<)").unwrap();
+    let harmless = Regex::new(r"\b(usize|f64|u128)\b|count_ones|crc\.sum|paths\.sum").unwrap();
+    let by_key = Regex::new(r"\.(or_default\(\)|or_insert(_with)?\(.*\)(\.\d)?) \+= [^1]").unwrap();
+    let wrong = |l: &&String| (sum.is_match(l) || by_key.is_match(l)) && !harmless.is_match(l);
+    lines.iter().filter(wrong).map(|l| format!("{path}: {}", l.trim())).collect()
+}
+
 fn all(rule: fn(&str, &[String]) -> Vec<String>) -> Vec<String> {
     sources().iter().filter(|(path, _)| path != "src/addr.rs").flat_map(|(path, lines)| rule(path, lines)).collect()
 }
@@ -129,6 +141,12 @@ fn all(rule: fn(&str, &[String]) -> Vec<String>) -> Vec<String> {
 fn lists_are_followed_by_the_walker() {
     let found = all(without_walker);
     assert!(found.is_empty(), "use memory::walk, or say in NO_LISTS why it is no list:\n{}", found.join("\n"));
+}
+
+#[test]
+fn sums_do_not_overflow() {
+    let found = all(by_sum);
+    assert!(found.is_empty(), "use SaturatingSum, or name the type on the line:\n{}", found.join("\n"));
 }
 
 #[test]
@@ -157,6 +175,7 @@ fn of_one_runtime(path: &str, lines: &[String]) -> Vec<String> {
 
 /// The rooms of the library, lowest first: each uses only rooms before it. docs/design.md has what is in them.
 const ROOMS: &[&str] = &[
+    "sums",
     "addr",
     "range_map",
     "phase",

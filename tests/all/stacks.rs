@@ -48,7 +48,8 @@ fn fitting(what: &str, gdb: bool) -> &'static [&'static str] {
         // but the mapping: whole where it is alone in it.
         "switched" => &["Stack", "Malloc"],
         "switched_shared" => &["Stack", "AnonRW"],
-        "resting" | "anonymous" => &["AnonRW"],
+        "resting" => &["Stack"],
+        "anonymous" => &["AnonRW"],
         "memfd" | "shm" => &["SharedMemory", "DoubleMapped"],
         "shared" | "kernel" => &["SharedMemory"],
         "code" => &["AnonRX", "AnonRWX"],
@@ -326,6 +327,39 @@ fn stacks_that_gdb_could_not_read_are_told() {
     assert!(!run(["stacks", file.path().to_str().unwrap()]).stderr.contains("stacks-blank"));
     let answer = run(["stacks", "--zero-fill", "--json", file.path().to_str().unwrap()]).json();
     assert_eq!(list(&answer, "stacks")[0]["lost"], false);
+}
+
+/// Waiting fibers have their stacks in their contexts. A stack in a block of malloc is malloc's, and the stack that a
+/// thread runs on is the thread's.
+#[test]
+fn stacks_of_fibers_are_stacks() {
+    let name = "native-fibers";
+    let truth: Value = serde_json::from_str(&real::beside(name, "truth.json")).unwrap();
+    let regions = answer("regions", name);
+    let at = |at: u64| {
+        let inside = |r: &&Value| (hex(&r["start"])..hex(&r["end"])).contains(&at);
+        list(&regions, "regions").iter().find(inside).unwrap()
+    };
+    let size = truth["size"].as_u64().unwrap();
+    for stack in list(&truth, "stacks") {
+        let low = hex(&stack["low"]);
+        let (first, last, below) = (at(low), at(low + size - 1), at(low - 1));
+        let kind = &stack["kind"];
+        if kind == "allocated" {
+            assert_eq!((&first["kind"], &last["kind"]), (&"Malloc".into(), &"Malloc".into()));
+            continue;
+        }
+        assert_eq!((hex(&first["start"]), hex(&first["end"])), (low, low + size));
+        assert_eq!((&first["kind"], &first["confidence"]), (&"Stack".into(), &"derived".into()), "{first}");
+        let guarded = below["kind"] == "StackGuard";
+        assert_eq!(guarded, kind == "guarded", "{below}");
+    }
+    let own = at(hex(&truth["thread"]));
+    assert_eq!(own["kind"], "Stack");
+    assert_ne!(own["detail"], "stack of a fiber");
+    let findings = answer("triage", name);
+    let text = list(&findings, "findings").iter().find(|f| f["id"] == "stacks").unwrap()["text"].to_string();
+    assert!(text.contains("and 45 fiber stacks reserve"), "{text}");
 }
 
 /// The core with other contents in its NT_PRSTATUS notes, whose descriptors `change` gets in order.

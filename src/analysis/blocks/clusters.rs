@@ -9,6 +9,7 @@ use crate::native::NativeSymbols;
 use crate::process::Process;
 use crate::report::{ClusterContent, ClusterRow, SizeClassRow};
 use crate::session::Session;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 
 /// Blocks of one size with the same content are a cluster if there are at least `MIN_BLOCKS` of them, and at least one
 /// in `MIN_SHARE_DIVISOR` of the used blocks of that size.
@@ -24,7 +25,7 @@ pub(crate) fn clusters(session: &Session<'_>, arenas: &BySize, mapped: &BySize) 
             let (kept, rest): (Vec<&Cluster>, Vec<&Cluster>) = of.clusters.iter().partition(|a| is_cluster(of, a));
             out.extend(kept.into_iter().map(row));
             if let Some(first) = rest.first() {
-                let count = rest.iter().map(|a| a.count).sum();
+                let count = rest.iter().map(|a| a.count).saturating_sum();
                 let content = if rest.len() == 1 && count == of.used { first.content } else { Content::Mixed };
                 let label = first.label.filter(|_| rest.iter().all(|a| a.label == first.label));
                 out.push(row(&Cluster { content, label, count, example: first.example }));
@@ -90,8 +91,8 @@ pub(crate) fn size_classes(arenas: &BySize, mapped: &BySize) -> Vec<SizeClassRow
     for (size, of) in arenas.iter().chain(mapped.iter()) {
         let class = size.checked_next_power_of_two().unwrap_or(u64::MAX);
         let row = rows.entry(class).or_insert(SizeClassRow { size_class: class, ..SizeClassRow::default() });
-        row.used += of.used;
-        row.free += of.free;
+        row.used.add_saturating(of.used);
+        row.free.add_saturating(of.free);
         row.used_bytes = row.used_bytes.saturating_add(of.used.saturating_mul(size));
         row.free_bytes = row.free_bytes.saturating_add(of.free.saturating_mul(size));
     }

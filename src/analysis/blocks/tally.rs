@@ -10,6 +10,7 @@ use crate::native::malloc::{Chunk, Malloc, MappedChunk, Slot, SlotState, State};
 use crate::report::{ChunkPlace, ChunkRow, ChunkState, ChunkSum};
 use crate::runtimes::api::{BlockLabel, BlockLabels};
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 
 /// Maximum number of different contents per block size.
 const WORDS: usize = 16;
@@ -57,7 +58,7 @@ impl SizeCounts {
         let rest = Cluster { content: Content::Mixed, label: None, ..alike };
         let same = |of: &Cluster| self.clusters.iter().position(|a| (a.content, a.label) == (of.content, of.label));
         match same(&alike).or_else(|| if full { same(&rest) } else { None }) {
-            Some(i) => self.clusters[i].count += alike.count,
+            Some(i) => self.clusters[i].count.add_saturating(alike.count),
             None => self.clusters.push(if full { rest } else { alike }),
         }
     }
@@ -103,8 +104,8 @@ impl BySize {
         self.capped |= other.capped;
         for (size, s) in other.iter() {
             let mine = self.of(size);
-            mine.used += s.used;
-            mine.free += s.free;
+            mine.used.add_saturating(s.used);
+            mine.free.add_saturating(s.free);
             s.clusters.iter().for_each(|a| mine.add(*a));
         }
     }

@@ -10,6 +10,7 @@ use crate::render::brief::RANKED_ROWS;
 use crate::render::document::{Cut, Document, TableBlock, percent};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Generation, TypeRow};
+use crate::sums::SaturatingSum;
 use crate::units::{count, exact};
 
 /// Maximum number of free blocks shown.
@@ -102,7 +103,7 @@ fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
             [Some(t.method_table.to_string()), Some(count), known, Some(size), runtime, Some(t.name.to_string())];
         table.rows.push(cells.into_iter().flatten().collect());
     }
-    let known = tracked.then(|| exact(report.types.iter().filter_map(|t| t.tracked).sum()));
+    let known = tracked.then(|| exact(report.types.iter().filter_map(|t| t.tracked).saturating_sum()));
     let (objects, size) = (exact(report.total.objects), exact(report.total.size));
     let runtime = several.then(String::new);
     let cells = [Some("[TOTAL]".into()), Some(objects), known, Some(size), runtime, Some(String::new())];

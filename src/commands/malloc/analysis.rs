@@ -18,6 +18,7 @@ use crate::progress::Progress;
 use crate::report::{ChunkSum, LossRow, LostRow};
 use crate::runtimes::api::{BlockLabels, SmallBlockSums, SmallClass};
 use crate::session::Session;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 use crate::units::{count, exact};
 
 /// Options of `malloc`.
@@ -34,7 +35,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     let malloc = session.malloc();
     let mut report = MallocReport { allocators: allocators(session.process, malloc), ..MallocReport::default() };
     session.process.target().expect_scan();
-    progress.start(malloc.arenas.iter().map(Arena::committed).sum::<u64>().saturating_add(malloc.musl.committed()));
+    progress.start(malloc.arenas.iter().map(Arena::committed).saturating_sum().saturating_add(malloc.musl.committed()));
     let mut lists = FreeLists::read(session.process, malloc, &[]);
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
     let reader = BlockReader::new(session, if options.chunks { most } else { 0 });
@@ -61,13 +62,13 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     for (i, arena) in malloc.arenas.iter().enumerate() {
         let parts: Vec<_> = walked.iter().filter(|(of, ..)| *of == i).collect();
         let row = arena_row(i, arena, &lists, parts.iter().map(|(_, part, tally, walked)| (part, tally, walked)));
-        report.total.committed += row.committed;
+        report.total.committed.add_saturating(row.committed);
         add_to_total(&mut report.total, &row);
         report.arenas.push(row);
         for (_, _, tally, walked) in parts {
             sizes.merge(&tally.sizes);
             merge_labels(&mut labels, &tally.labels);
-            listable += tally.listable;
+            listable.add_saturating(tally.listable);
             chunks.extend(tally.chunks.iter().take(most - chunks.len().min(most)).cloned());
             add_losses(&mut report.lost, walked);
         }
@@ -78,7 +79,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     }
     report.mmapped = mmapped_row(malloc, &mapped, &mut report.total);
     chunks.extend(mapped.chunks.iter().take(most - chunks.len().min(most)).cloned());
-    listable += mapped.listable;
+    listable.add_saturating(mapped.listable);
     merge_labels(&mut labels, &mapped.labels);
     let shares = slots::walk(session.process, &malloc.musl, &reader);
     report.mallocng = slots::row(session.process, &malloc.musl, &shares, &mut report.total, &mut report.mmapped);
@@ -93,7 +94,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
         mapped.sizes.merge(&share.mapped.sizes);
         for tally in [&share.inside, &share.mapped] {
             merge_labels(&mut labels, &tally.labels);
-            listable += tally.listable;
+            listable.add_saturating(tally.listable);
             chunks.extend(tally.chunks.iter().take(most - chunks.len().min(most)).cloned());
         }
     }
@@ -130,7 +131,12 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
         report.chunks = Some(chunks);
         report.chunks_total = Some(listable);
     }
-    warn_missing(session.process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.misplaced_entries).sum());
+    warn_missing(
+        session.process,
+        malloc,
+        &report,
+        walked.iter().map(|(_, _, _, w)| w.misplaced_entries).saturating_sum(),
+    );
     if sizes.capped || mapped.sizes.capped {
         session.process.diag.partial(WarningCode::Limit, "too many different chunk sizes: some are rounded up");
     }
@@ -210,11 +216,11 @@ fn arena_row<'a>(
         for (sum, of) in states.iter_mut().zip(tally.states) {
             sum.merge(of);
         }
-        trimmed += part.committed.end.since(part.chunks.end);
-        overhead += part.chunks.start.since(part.committed.start) + walked.fences;
-        foreign += walked.foreign;
-        lost += walked.lost_bytes;
-        trimmable += walked.trimmable;
+        trimmed.add_saturating(part.committed.end.since(part.chunks.end));
+        overhead.add_saturating(part.chunks.start.since(part.committed.start).saturating_add(walked.fences));
+        foreign.add_saturating(walked.foreign);
+        lost.add_saturating(walked.lost_bytes);
+        trimmable.add_saturating(walked.trimmable);
         largest = largest.max(walked.largest_free);
     }
     let of = |state: State| states.get(state as usize).copied().unwrap_or_default();
@@ -260,28 +266,28 @@ fn arena_row<'a>(
 }
 
 fn add_to_total(total: &mut MallocTotal, row: &ArenaRow) {
-    total.used += row.used;
-    total.used_bytes += row.used_bytes;
-    total.free += row.free;
-    total.free_bytes += row.free_bytes;
-    total.top += row.top;
-    total.trimmed += row.trimmed;
-    total.overhead += row.overhead;
-    total.foreign += row.foreign;
-    total.unknown += row.unknown;
-    total.trimmable += row.trimmable;
+    total.used.add_saturating(row.used);
+    total.used_bytes.add_saturating(row.used_bytes);
+    total.free.add_saturating(row.free);
+    total.free_bytes.add_saturating(row.free_bytes);
+    total.top.add_saturating(row.top);
+    total.trimmed.add_saturating(row.trimmed);
+    total.overhead.add_saturating(row.overhead);
+    total.foreign.add_saturating(row.foreign);
+    total.unknown.add_saturating(row.unknown);
+    total.trimmable.add_saturating(row.trimmable);
 }
 
 fn mmapped_row(malloc: &Malloc, tally: &Tally, total: &mut MallocTotal) -> MmappedRow {
-    let bytes: u64 = malloc.mapped.iter().map(|c| c.range.len()).sum();
+    let bytes: u64 = malloc.mapped.iter().map(|c| c.range.len()).saturating_sum();
     let of = |state: State| tally.states.get(state as usize).copied().unwrap_or_default();
     let (used, free) = (of(State::Used), of(State::Tcache));
-    total.committed += bytes;
-    total.used += used.count;
-    total.used_bytes += used.bytes;
-    total.free += free.count;
-    total.free_bytes += free.bytes;
-    total.overhead += bytes.saturating_sub(used.bytes).saturating_sub(free.bytes);
+    total.committed.add_saturating(bytes);
+    total.used.add_saturating(used.count);
+    total.used_bytes.add_saturating(used.bytes);
+    total.free.add_saturating(free.count);
+    total.free_bytes.add_saturating(free.bytes);
+    total.overhead.add_saturating(bytes.saturating_sub(used.bytes).saturating_sub(free.bytes));
     let count = malloc.mapped.len() as u64;
     let complete = malloc.params.map(|p| p.n_mmaps == count && p.mmapped_mem == bytes);
     MmappedRow { count, bytes, free: free.count, complete }
@@ -335,8 +341,8 @@ fn categories(whose: &dyn BlockLabels, labels: &BTreeMap<u8, Labelled>, total: &
 }
 
 fn add_losses(row: &mut LostRow, walked: &WalkSummary) {
-    row.bytes += walked.lost_bytes;
-    row.count += walked.losses;
+    row.bytes.add_saturating(walked.lost_bytes);
+    row.count.add_saturating(walked.losses);
     let lost = walked.lost.iter().filter(|l| l.damage != Damage::Foreign);
     let room = limits::MAX_LOSSES.saturating_sub(row.places.len());
     row.places.extend(lost.take(room).map(|l| LossRow { range: l.range.into(), reason: reason(l) }));

@@ -11,6 +11,7 @@ use crate::native::malloc::{ExtentHeap, Mallocng, Slot, SlotState, Source, State
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::ChunkSum;
+use crate::sums::SaturatingAdd;
 use crate::units::{count, exact};
 
 /// Slots of some groups.
@@ -31,7 +32,7 @@ impl SlotTally {
     fn add(&mut self, musl: &Mallocng, slot: &Slot, reader: &BlockReader<'_>) {
         let tally = if slot.mapped { &mut self.mapped } else { &mut self.inside };
         tally.add_slot(slot, reader);
-        self.damaged += u64::from(slot.damaged);
+        self.damaged.add_saturating(u64::from(slot.damaged));
         self.first_damaged = self.first_damaged.or(slot.damaged.then_some(slot.range.start));
         // If the header is invalid, the whole slot counts as requested.
         let requested = if slot.state == SlotState::Used { slot.block.len() } else { 0 };
@@ -72,22 +73,22 @@ pub(super) fn row(
         let (used, free) = group.counts();
         if group.is_single() {
             mmapped.count += 1;
-            mmapped.free += free;
+            mmapped.free.add_saturating(free);
             mmapped.bytes = mmapped.bytes.saturating_add(group.range.len());
             continue;
         }
         let class = classes.entry(group.class).or_default();
         (class.class, class.slot) = (u64::from(group.class), group.stride);
         class.groups += 1;
-        class.used += used;
-        class.free += free;
+        class.used.add_saturating(used);
+        class.free.add_saturating(free);
         class.used_bytes = class.used_bytes.saturating_add(used.saturating_mul(group.stride));
         class.free_bytes = class.free_bytes.saturating_add(free.saturating_mul(group.stride));
     }
     let mut requested = 0_u64;
     for share in shares {
         requested = requested.saturating_add(share.requested);
-        row.damaged += share.damaged;
+        row.damaged.add_saturating(share.damaged);
         for (class, sum) in &share.classes {
             if let Some(class) = classes.get_mut(class) {
                 class.asked = class.asked.saturating_add(sum.asked);
@@ -96,9 +97,9 @@ pub(super) fn row(
         for tally in [&share.inside, &share.mapped] {
             let of = |state: State| tally.states.get(state as usize).copied().unwrap_or_default();
             let (used, free) = (of(State::Used), of(State::Unlisted));
-            total.used += used.count;
+            total.used.add_saturating(used.count);
             total.used_bytes = total.used_bytes.saturating_add(used.bytes);
-            total.free += free.count;
+            total.free.add_saturating(free.count);
             total.free_bytes = total.free_bytes.saturating_add(free.bytes);
         }
     }
@@ -124,9 +125,9 @@ pub(super) fn other(
     let sum = |sum: Sum| ChunkSum { count: sum.count, bytes: sum.bytes };
     let active = heap.extents.iter().map(|e| e.range.len()).fold(0, u64::saturating_add);
     total.committed = total.committed.saturating_add(heap.committed);
-    total.used += used.count;
+    total.used.add_saturating(used.count);
     total.used_bytes = total.used_bytes.saturating_add(used.bytes);
-    total.free += free.count;
+    total.free.add_saturating(free.count);
     total.free_bytes = total.free_bytes.saturating_add(free.bytes);
     total.trimmed = total.trimmed.saturating_add(heap.committed.saturating_sub(active));
     let inside = used.bytes.saturating_add(free.bytes);

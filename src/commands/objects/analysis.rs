@@ -5,6 +5,7 @@ use crate::analysis::listing::list;
 use crate::commands::objects::report::ObjectsReport;
 use crate::phase::Phase;
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 
 /// Lists the objects of the types whose name matches.
 pub fn objects(session: &Session<'_>, name: &Regex) -> ObjectsReport {
@@ -15,7 +16,7 @@ pub fn objects(session: &Session<'_>, name: &Regex) -> ObjectsReport {
         let _phase = session.process.enter(Phase::References);
         warn_in_gc(session.process, runtime, heap);
         let (objects, more) = list(session.process, runtime, heap, &|kind| name.is_match(&heap.type_name(kind)));
-        report.more += more;
+        report.more.add_saturating(more);
         report.size = objects.iter().map(|o| o.size).fold(report.size, u64::saturating_add);
         report.objects.extend(objects);
         heap.warn_missing();

@@ -74,7 +74,7 @@ impl Spread {
         all.sort_by(f64::total_cmp);
         let tenths = |number: f64| (number * 10.0).round() / 10.0;
         let median = tenths(*all.get(all.len().checked_sub(1)? / 2)?);
-        Some(Spread { median, most: tenths(*all.last()?), total: tenths(all.iter().sum()) })
+        Some(Spread { median, most: tenths(*all.last()?), total: tenths(all.iter().sum::<f64>()) })
     }
 }
 

@@ -17,6 +17,7 @@ use crate::progress::Progress;
 use crate::report::{PointerSource, TargetKind};
 use crate::runtimes::api::{ObjectNames, Structure};
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 use crate::units::exact;
 
 /// Target of the pointers.
@@ -93,8 +94,8 @@ pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: 
         }
     };
     report.scanned = pointers(session.process.target(), &within, range, progress, keep, |share: FoundWords| {
-        report.inside += share.inside;
-        report.total += share.total;
+        report.inside.add_saturating(share.inside);
+        report.total.add_saturating(share.total);
         let room = limits::MAX_REFS.saturating_sub(words.len());
         words.extend(share.words.into_iter().take(room));
     });
@@ -106,7 +107,7 @@ pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: 
             .note(WarningCode::Limit, format!("{all} words point there; only the first {listed} are identified"));
     }
     let mut rows = if options.kinds.is_empty() { registers(session.process, range) } else { Vec::new() };
-    report.total += rows.len() as u64;
+    report.total.add_saturating(rows.len() as u64);
     rows.extend(words.iter().map(|w| row(session, range, w.at, w.value)));
     objects(session, &mut rows);
     let mut counts: BTreeMap<(usize, PointerSource), u64> = BTreeMap::new();

@@ -87,9 +87,8 @@ impl View<'_, '_> {
         let within = match options.object {
             None => 0,
             Some(addr) => {
-                let begins = live.number_of(addr).map(|_| addr);
-                let Some(at) = begins.or_else(|| self.names.containing(addr)) else { return };
-                let Some(number) = live.number_of(at) else { return };
+                let find = |at: Addr| Some((at, live.numbers_of(&[at]).first().copied().flatten()?));
+                let Some((at, number)) = find(addr).or_else(|| find(self.names.containing(addr)?)) else { return };
                 self.name_statics();
                 report.object = Some(self.row(number, at));
                 if number == 0 {

@@ -11,6 +11,7 @@ use crate::report::Name;
 use crate::runtimes::api::ObjectNames;
 use crate::runtimes::graph::Retained;
 use crate::session::Session;
+use crate::sums::SaturatingSum;
 
 /// An object, or a chain of objects of one type, with the memory that it retains. Sizes in bytes.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -74,7 +75,7 @@ pub fn dominator_tree(session: &Session<'_>, limits: DominatorLimits) -> Dominat
         }
         let mut grown = Growing { retained, names, below, most: limits.children };
         let roots = grown.below(0, 0);
-        let listed: u64 = roots.iter().map(|node| node.retained).sum();
+        let listed: u64 = roots.iter().map(|node| node.retained).saturating_sum();
         tree.rest = tree.rest.saturating_add(total.saturating_sub(listed));
         tree.roots.extend(roots);
     });
@@ -120,7 +121,7 @@ impl Growing<'_, '_> {
             last = next;
         }
         node.children = self.below(last, depth + 1);
-        let listed: u64 = node.children.iter().map(|child| child.retained).sum();
+        let listed: u64 = node.children.iter().map(|child| child.retained).saturating_sum();
         node.rest = node.retained.saturating_sub(node.size).saturating_sub(listed);
         Some(node)
     }

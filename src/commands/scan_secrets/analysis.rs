@@ -11,6 +11,7 @@ use crate::progress::Progress;
 use crate::report::SecretKind;
 use crate::search::secrets::{Distinct, SecretHit, SecretScan};
 use crate::session::Session;
+use crate::sums::SaturatingSum;
 use crate::targets::at;
 use crate::units::count;
 
@@ -49,7 +50,7 @@ pub fn scan_secrets(session: &Session<'_>, progress: &Progress) -> SecretsReport
     rows.extend(start(session, note));
     rows.sort_by_key(|row| (row.severity, row.kind));
     SecretsReport {
-        total: rows.iter().map(|row| row.count).sum(),
+        total: rows.iter().map(|row| row.count).saturating_sum(),
         secrets: rows,
         scanned: found.scanned,
         start_known: process.strings().is_some(),

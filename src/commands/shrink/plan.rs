@@ -12,6 +12,7 @@ use crate::progress::Progress;
 use crate::runtimes::api::{Heap, HeapRange, TypeIndex, UnwalkedRanges};
 use crate::scrub::{Fill, Level, Plan};
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 
 /// Commands that a scrubbed core answers as the whole core does. Commands whose reads include those of others come
 /// first.
@@ -96,7 +97,7 @@ fn read_objects(heap: &dyn Heap) -> Vec<Seen> {
         all.resize(all.len().max(some.len()), Seen::default());
         for (sum, seen) in all.iter_mut().zip(some) {
             sum.largest = sum.largest.max(seen.largest);
-            sum.count += seen.count;
+            sum.count.add_saturating(seen.count);
         }
         all
     })

@@ -9,6 +9,7 @@ use crate::render::lines::findings;
 use crate::render::resident::{ResidentColumns, legend, rss};
 use crate::render::{Document, List, Listing, Render, csv_rows};
 use crate::report::{Resident, StackState};
+use crate::sums::SaturatingSum;
 use crate::targets::threads::tid_text;
 use crate::units::{count, exact, human};
 
@@ -189,7 +190,7 @@ fn groups(doc: &mut Document<'_>, groups: &[StackGroup]) {
     doc.table(table);
     let rest = groups.get(MAX_SHOWN..).unwrap_or_default();
     if !rest.is_empty() {
-        let threads = rest.iter().map(|g| g.count).sum();
+        let threads = rest.iter().map(|g| g.count).saturating_sum();
         let (threads, things) = (count(threads, "thread"), count(rest.len() as u64, "other activity"));
         doc.line(format!("and {threads} with {things}"));
     }

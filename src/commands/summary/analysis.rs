@@ -11,6 +11,7 @@ use crate::memory::scan::ZeroStat;
 use crate::native::malloc;
 use crate::progress::Progress;
 use crate::session::Session;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 
 /// Sums the map by kind. With `zero_fill`, also counts zero pages.
 pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> SummaryReport {
@@ -19,7 +20,7 @@ pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> S
     let by_region = zeros.as_ref().map(|z| z.by_region(map.regions.len()));
     let mut kinds = sum_kinds(map, by_region.as_deref());
     let add = |f: fn(&KindRow) -> u64| kinds.iter().map(f).fold(0, u64::saturating_add);
-    let add_some = |f: fn(&KindRow) -> Option<u64>| zero_fill.then(|| kinds.iter().filter_map(f).sum());
+    let add_some = |f: fn(&KindRow) -> Option<u64>| zero_fill.then(|| kinds.iter().filter_map(f).saturating_sum());
     let mut total = TotalRow {
         count: add(|k| k.count),
         size: add(|k| k.size),
@@ -54,7 +55,7 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
         });
         row.count += 1;
         row.size = row.size.saturating_add(r.range.len());
-        row.in_core += r.in_core;
+        row.in_core.add_saturating(r.in_core);
         row.largest = row.largest.max(r.range.len());
         if let Some(zeros) = zeros {
             let stat = zeros[i];

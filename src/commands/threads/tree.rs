@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::commands::threads::report::GroupRow;
 use crate::report::{FrameNames, FrameRow, FrameRowKind};
+use crate::sums::{SaturatingAdd, SaturatingSum};
 
 /// Doubt of each frame of each group, outermost frame first. Frames with a common path have the greatest doubt of all
 /// of them, so that one name does not appear twice.
@@ -38,7 +39,7 @@ pub(super) fn fold(groups: &[GroupRow]) -> Vec<(FoldedStack<'_>, usize)> {
     for (group, doubts) in groups.iter().zip(frame_doubts(groups, &mut names)) {
         let frames = || group.frames.iter().rev().zip(doubts.iter().copied());
         let key = frames().map(|(f, doubt)| (names.number(f), doubt)).collect();
-        counts.entry(key).or_insert_with(|| (FoldedStack(frames().collect()), 0)).1 += group.count;
+        counts.entry(key).or_insert_with(|| (FoldedStack(frames().collect()), 0)).1.add_saturating(group.count);
     }
     let mut out: Vec<_> = counts.into_values().collect();
     out.sort_by(|(a, _), (b, _)| a.titles().cmp(b.titles()));
@@ -95,7 +96,7 @@ pub(super) fn tree(groups: &[GroupRow]) -> Vec<Branch<'_>> {
         });
         out.push(Branch {
             depth,
-            count: members.iter().filter_map(|&i| of(i)).map(|g| g.count).sum(),
+            count: members.iter().filter_map(|&i| of(i)).map(|g| g.count).saturating_sum(),
             frames: frames.unwrap_or_default(),
             tids: ended.iter().filter_map(|&i| of(i)).flat_map(|g| g.tids.iter().copied()).collect(),
         });

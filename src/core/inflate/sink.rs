@@ -149,7 +149,7 @@ fn runs(bytes: &[u8], first: usize) -> (usize, usize) {
     let zeros = blocks(bytes, first).take_while(|b| is_zero(b)).map(<[u8]>::len).sum::<usize>();
     let rest = &bytes[zeros..];
     let first = if zeros == 0 { first } else { HOLE };
-    let data = blocks(rest, first).take_while(|b| !is_zero(b)).map(<[u8]>::len).sum();
+    let data = blocks(rest, first).take_while(|b| !is_zero(b)).map(<[u8]>::len).sum::<usize>();
     (zeros, data)
 }
 

@@ -1,6 +1,7 @@
 //! Encodes nodes of a .gcdump: type, size unless the type has it, and the distances to the numbers of the children.
 
 use crate::export::gcdump::NumberedHeap;
+use crate::sums::SaturatingAdd;
 
 /// Number of an object's references that are read at once.
 const REFERENCE_BATCH: usize = 256;
@@ -94,10 +95,10 @@ pub(super) fn of_page(heap: &NumberedHeap<'_>, page: usize, before: u32, most: u
         let written = i32::try_from(size).unwrap_or(i32::MAX);
         if written as u64 != size {
             piece.sums.clipped += 1;
-            piece.sums.clipped_bytes += size - written as u64;
+            piece.sums.clipped_bytes.add_saturating(size - written as u64);
         }
-        piece.sums.size += written as u64;
-        piece.sums.references += children.len() as u64;
+        piece.sums.size.add_saturating(written as u64);
+        piece.sums.references.add_saturating(children.len() as u64);
         put_node(&mut piece.bytes, of, written, number + before, children.iter().map(|child| child + before));
     }
     piece

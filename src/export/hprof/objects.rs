@@ -10,6 +10,7 @@ use crate::export::hprof::records::{head, put_object, sub, tag};
 use crate::memory::Memory;
 use crate::runtimes::api::fields::{CHARACTERS_ID_OFFSET, Class, ObjectLayout, ValueType};
 use crate::runtimes::api::{Link, ObjectReader, Tally};
+use crate::sums::{SaturatingAdd, SaturatingSum};
 
 /// Maximum size of one piece of a page in bytes, about. Further objects go into the next piece.
 const MAX_BATCH: usize = 32 << 20;
@@ -194,7 +195,7 @@ impl Dump<'_> {
         let bytes = self.bytes(at, end, &mut piece.sums.lost);
         put_object(&mut piece.bytes, sub::INSTANCE, at.get());
         piece.bytes.extend(class.id.to_be_bytes());
-        let len: u64 = fields.iter().map(|(_, kind)| kind.size()).sum();
+        let len: u64 = fields.iter().map(|(_, kind)| kind.size()).saturating_sum();
         piece.bytes.extend((len as u32).to_be_bytes());
         for &(offset, kind) in fields {
             let width = self.width(kind);
@@ -286,7 +287,7 @@ pub(super) fn write_large(
     dump.array_head(&mut piece, array);
     let room = u64::from(u32::MAX) - piece.len() as u64;
     let length = array.length.min(room / kind.size());
-    sums.cut += array.length - length;
+    sums.cut.add_saturating(array.length - length);
     let array = &Array { length, ..*array };
     piece.clear();
     dump.array_head(&mut piece, array);

@@ -252,7 +252,7 @@ fn in_utf8(page: &[u8]) -> usize {
     let letters = |text: &str| {
         text.chars().filter(|c| !c.is_control() || c.is_ascii_whitespace()).map(char::len_utf8).sum::<usize>()
     };
-    page.utf8_chunks().map(|chunk| letters(chunk.valid())).sum()
+    page.utf8_chunks().map(|chunk| letters(chunk.valid())).sum::<usize>()
 }
 
 fn is_even(counts: &[u16; VALUES], bytes: usize) -> bool {

@@ -17,11 +17,13 @@
 //! | `partition` | PartitionAlloc's super pages, by their entries and roots |
 //! | `v8`, `ghc`, `go`, `cpython`, `ruby`, `php`, `beam` | heaps of these runtimes |
 //! | `sanitizer` | shadow of AddressSanitizer, and its allocator's mappings |
+//! | `fibers` | stacks of user-level threads, by their saved contexts |
 //! | `openblas` | working buffers of OpenBLAS |
 //! | `tls` | the main thread's control block and TLS |
 
 mod beam;
 mod cpython;
+mod fibers;
 mod findings;
 mod ghc;
 mod go;
@@ -46,6 +48,7 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::range_map::RangeMap;
 use crate::words::AllocatorName;
+pub(crate) use fibers::FIBER_STACK;
 use findings::Findings;
 pub(crate) use findings::UnreadHeap;
 use scene::Scene;
@@ -57,6 +60,8 @@ type Recogniser = (&'static str, fn(&Scene<'_>, &mut Findings));
 const RECOGNISERS: &[Recogniser] = &[
     ("mimalloc", mimalloc::find),
     ("page maps", page_map::find),
+    // After the allocators: a stack in a block of theirs is theirs.
+    ("fibers", fibers::find),
     ("V8", v8::find),
     ("PartitionAlloc", partition::find),
     ("Go", go::find),

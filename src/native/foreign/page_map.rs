@@ -9,10 +9,12 @@
 //! Sources: jemalloc 5 rtree.h (`rtree_leaf_elm_t`, compact leaves), edata.h and base.c; gperftools pagemap.h
 //! (`TCMalloc_PageMap2`) and span.h. Measured on jemalloc 5.3.0 and gperftools 2.10.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::OnceCell;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::findings::{Findings, Label, UnreadHeap};
-use super::scene::{Image, Scene};
+use super::scene::{DataWords, Image, Scene};
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
 use crate::map::Kind;
@@ -23,9 +25,25 @@ use crate::words::AllocatorName;
 const ADDRESS_BITS: u32 = 48;
 const MORE_ADDRESS_BITS: u32 = 57;
 
-/// Number of positions in a range of memory at which a leaf is tried, and pages read from each position.
+/// Number of positions in a large range of memory at which a leaf is tried, and pages tried from each position on.
 const SAMPLES: u64 = 16;
 const NEAR: u64 = 64;
+
+/// Number of ranges in a window whose first pages are tried, largest first, and of those with [`SAMPLES`] positions.
+const RANGES: usize = 128;
+const SAMPLED_RANGES: usize = 8;
+
+/// Number of words of a leaf that prove nothing, after which it is no leaf. Extents that another claim covers in part
+/// are no proof.
+const UNPROVEN: usize = 64;
+
+/// Words that an upper level may have for each window with unclaimed memory, and beyond that. Entries remain for
+/// windows whose memory was unmapped, or belongs to somebody else.
+const ENTRIES_PER_WINDOW: u64 = 4;
+const MORE_ENTRIES: u64 = 64;
+
+/// Number of upper levels in an image whose extents are read. Only damage has more than one.
+const UPPER_LEVELS: usize = 8;
 
 /// Maximum size in bytes of a range of memory in which a heap is searched.
 const MAX_RANGE: u64 = 1 << 40;
@@ -154,18 +172,23 @@ fn span(scene: &Scene<'_>, word: u64, page: u32) -> Option<PageOwner> {
 /// Searches every image whose data has room for the upper level.
 pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
     for image in &scene.images {
+        // 1 MiB for tcmalloc; 2 MiB for jemalloc, less with larger pages or three levels.
+        let fits = |shape: &&Shape| image.data_len() >= shape.root_len();
+        if !MAPS.iter().any(|map| map.shapes.iter().any(|shape| fits(&shape))) {
+            continue;
+        }
+        // Leaves and nodes are aligned at least to a cache line.
+        let data = Data { words: scene.data_words(image, 64), parts: union(image.writable.clone()) };
         for map in &MAPS {
-            // 1 MiB for tcmalloc; 2 MiB for jemalloc, less with larger pages or three levels.
-            let fits = |shape: &&Shape| image.data_len() >= shape.root_len();
-            if !map.shapes.iter().any(|shape| fits(&shape)) {
-                continue;
-            }
-            let named = map.modules.iter().any(|m| image.name.starts_with(m));
-            let known = named || image.exports(scene.memory, map.symbols);
+            let known = OnceCell::new();
+            let known = || {
+                let named = || map.modules.iter().any(|m| image.name.starts_with(m));
+                *known.get_or_init(|| named() || image.exports(scene.memory, map.symbols))
+            };
             for &shape in map.shapes.iter().filter(fits) {
                 let read = Reader { scene, map, shape };
-                let parts = read.all(image);
-                if parts.owners >= if known { 1 } else { ENOUGH } {
+                let parts = read.search(&data);
+                if parts.owners >= ENOUGH || parts.owners > 0 && known() {
                     parts.slots.iter().for_each(|slot| scene.keep(*slot, shape.entry / 8));
                     parts.extents.iter().for_each(|(at, _)| scene.keep(*at, map.words));
                     parts.add_results(map, image, scene, found);
@@ -174,6 +197,13 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
             }
         }
     }
+}
+
+/// The data of an image.
+struct Data {
+    words: DataWords,
+    /// Disjoint and sorted.
+    parts: Vec<AddrRange>,
 }
 
 /// The contents of one map.
@@ -232,36 +262,108 @@ struct Reader<'a> {
     shape: Shape,
 }
 
+/// A range of the address space that one leaf covers.
+struct Window {
+    range: AddrRange,
+    /// Pages at which a leaf is tried.
+    probes: OnceCell<Vec<AddrRange>>,
+}
+
+/// The ranges of the address space that one leaf covers and that have unclaimed memory, by the index of their entry in
+/// the upper level.
+type Windows = BTreeMap<u64, Vec<Window>>;
+
+/// What a try of a leaf showed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LeafProof {
+    /// An entry leads to a structure that contains the entry's page.
+    Proven,
+    /// The words are no entries.
+    Refuted,
+    /// It has too few words, or there are no steps left.
+    Open,
+}
+
 impl Reader<'_> {
-    fn all(&self, image: &Image<'_>) -> MapContents {
-        let mut parts = MapContents::default();
-        let data = union(image.writable.clone());
+    /// Returns the contents of the upper level with the most structures.
+    fn search(&self, data: &Data) -> MapContents {
         let windows = self.windows();
+        let mut steps = limits::MAX_PAGE_MAP_STEPS;
+        let mut best = MapContents::default();
+        let mut read = 0;
+        for root in self.roots(data, &windows) {
+            if steps == 0 || best.owners >= ENOUGH || read >= UPPER_LEVELS {
+                break;
+            }
+            let parts = self.contents(root, data, &windows, &mut steps);
+            read += usize::from(parts.owners > 0);
+            if parts.owners > best.owners {
+                best = parts;
+            }
+        }
+        best
+    }
+
+    /// Returns the addresses where an upper level may start, those with entries for the most windows first.
+    fn roots(&self, data: &Data, windows: &Windows) -> Vec<Addr> {
+        let len = self.shape.root_len();
+        let max_entries = (windows.len() as u64).saturating_mul(ENTRIES_PER_WINDOW).saturating_add(MORE_ENTRIES);
+        let mut entries: HashMap<Addr, u32> = HashMap::new();
         let mut left = limits::MAX_PAGE_MAP_TRIES;
-        // Leaves and nodes are aligned at least to a cache line.
-        for pointer in self.scene.pointers(image, 64).into_iter().take(limits::MAX_PAGE_MAP_LEAVES) {
-            let of = |index: u64| self.root(pointer.at, index).is_some_and(|r| data.iter().any(|d| d.covers(&r)));
-            for window in windows.iter().filter(|(index, _)| of(**index)).flat_map(|(_, windows)| windows) {
-                left -= 1;
+        for pointer in &data.words.pointers {
+            let part = data.parts.partition_point(|part| part.end <= pointer.at);
+            let Some(part) = data.parts.get(part).filter(|part| part.contains(pointer.at)) else { continue };
+            let Some(last) = part.end.checked_sub(len).filter(|last| *last >= part.start) else { continue };
+            // The entries that the pointer can be of a table within the data.
+            let first = pointer.at.checked_since(last).unwrap_or(0).div_ceil(8);
+            let last = pointer.at.since(part.start) / 8;
+            // Empty, if the data is not aligned.
+            if first > last {
+                continue;
+            }
+            for &index in windows.range(first..=last).map(|(index, _)| index) {
                 if left == 0 {
-                    return parts;
+                    break;
                 }
-                let Some(leaf) = self.leaf(pointer.to, *window) else { continue };
-                if self.is_leaf(leaf, *window) {
-                    self.read(leaf, *window, &mut parts);
-                    parts.leaves.push(AddrRange::sized(leaf, self.shape.leaf_len()));
-                    if leaf != pointer.to {
-                        parts.leaves.push(AddrRange::sized(pointer.to, self.shape.node_len()));
+                left -= 1;
+                let Some(root) = index.checked_mul(8).and_then(|offset| pointer.at.checked_sub(offset)) else { break };
+                if data.words.min_nonzero(AddrRange::sized(root, len)) <= max_entries {
+                    let count = entries.entry(root).or_default();
+                    *count = count.saturating_add(1);
+                }
+            }
+        }
+        let mut roots: Vec<(Reverse<u32>, Addr)> = entries.into_iter().map(|(root, n)| (Reverse(n), root)).collect();
+        roots.sort_unstable();
+        roots.into_iter().map(|(_, root)| root).collect()
+    }
+
+    /// Reads the map whose upper level starts at `root`. Nothing, if its first leaf proves that it is none.
+    fn contents(&self, root: Addr, data: &Data, windows: &Windows, steps: &mut u64) -> MapContents {
+        let mut parts = MapContents::default();
+        // What is proven is read to its end.
+        let mut own_steps = limits::MAX_PROVEN_PAGE_MAP_STEPS;
+        for pointer in data.words.pointers_in(AddrRange::sized(root, self.shape.root_len())) {
+            let of_window = windows.get(&(pointer.at.since(root) / 8));
+            for window in of_window.into_iter().flatten() {
+                let steps = if parts.owners > 0 { &mut own_steps } else { &mut *steps };
+                let Some(left) = steps.checked_sub(1) else { return parts };
+                *steps = left;
+                let Some(leaf) = self.leaf(pointer.to, window.range) else { continue };
+                match self.prove(leaf, window, steps) {
+                    LeafProof::Proven => {
+                        self.read(leaf, window.range, &mut parts);
+                        parts.leaves.push(AddrRange::sized(leaf, self.shape.leaf_len()));
+                        if leaf != pointer.to {
+                            parts.leaves.push(AddrRange::sized(pointer.to, self.shape.node_len()));
+                        }
                     }
+                    LeafProof::Refuted if parts.owners == 0 => return parts,
+                    LeafProof::Refuted | LeafProof::Open => {}
                 }
             }
         }
         parts
-    }
-
-    /// Returns the upper level if `at` is its entry `index`.
-    fn root(&self, at: Addr, index: u64) -> Option<AddrRange> {
-        Some(AddrRange::sized(at.checked_sub(8 * index)?, self.shape.root_len()))
     }
 
     /// Returns the leaf of a window. `to` is the leaf itself, or with three levels the node above it.
@@ -275,12 +377,10 @@ impl Reader<'_> {
         (leaf.is_aligned(64) && self.scene.unclaimed_at(leaf).is_some()).then_some(leaf)
     }
 
-    /// Returns the ranges of the address space that one leaf covers and that have unclaimed memory, by the index of
-    /// their entry in the upper level.
-    fn windows(&self) -> BTreeMap<u64, BTreeSet<AddrRange>> {
+    fn windows(&self) -> Windows {
         let [_, node, _] = self.shape.bits();
         let size = 1u64 << self.shape.leaf_span();
-        let mut out: BTreeMap<u64, BTreeSet<AddrRange>> = BTreeMap::new();
+        let mut out = Windows::new();
         let of = |r: &AddrRange| {
             let first = r.start.align_down(size);
             let count = r.end.since(first).div_ceil(size);
@@ -288,11 +388,36 @@ impl Reader<'_> {
         };
         // A larger range is a reservation (a sanitizer's shadow has 14 TiB), and no heap fills it.
         let open = self.scene.unclaimed().iter().filter(|r| r.len() <= MAX_RANGE);
-        for start in open.flat_map(of).take(limits::MAX_PAGE_MAP_WINDOWS) {
+        let (mut last, mut left) = (None, limits::MAX_PAGE_MAP_WINDOWS);
+        // Ranges are sorted, so equal windows are adjacent.
+        for start in open.flat_map(of) {
+            if last.replace(start) == Some(start) {
+                continue;
+            }
+            if left == 0 {
+                break;
+            }
+            left -= 1;
             let index = start.since(Addr::NULL) >> (self.shape.leaf_span() + node);
-            out.entry(index).or_default().insert(AddrRange::sized(start, size));
+            let window = Window { range: AddrRange::sized(start, size), probes: OnceCell::new() };
+            out.entry(index).or_default().push(window);
         }
         out
+    }
+
+    /// Returns the pages of a window at which a leaf is tried. An allocator's extents begin where its mappings begin.
+    fn probes(&self, window: AddrRange) -> Vec<AddrRange> {
+        let page = 1 << self.shape.page;
+        let mut ranges = self.scene.unclaimed_within(window);
+        ranges.sort_unstable_by_key(|r| (Reverse(r.len()), r.start));
+        let further = ranges.iter().take(SAMPLED_RANGES).flat_map(|r| {
+            let step = (r.len() / SAMPLES).max(page);
+            (1..SAMPLES).filter_map(move |i| r.start.checked_add(i * step)).filter(|at| r.contains(*at))
+        });
+        let positions = ranges.iter().take(RANGES).map(|r| r.start).chain(further);
+        // A large extent has entries only for its first and last page.
+        let near = |at: Addr| AddrRange::sized(at.align_down(page), NEAR << self.shape.page);
+        positions.filter_map(|at| near(at).intersect(&window)).collect()
     }
 
     /// Returns the address of the entry for the page of `at`.
@@ -314,21 +439,31 @@ impl Reader<'_> {
         (self.map.read_entry)(self.scene, word, self.shape.page).filter(|h| h.range.contains(at))
     }
 
-    fn is_leaf(&self, leaf: Addr, window: AddrRange) -> bool {
-        let page = 1 << self.shape.page;
-        self.scene.unclaimed_within(window).into_iter().any(|r| {
-            let step = (r.len() / SAMPLES).max(page);
-            let positions = (0..SAMPLES).filter_map(|i| r.start.checked_add(i * step)).filter(|at| r.contains(*at));
-            // A large extent has entries only for its first and last page.
-            positions.map(|at| AddrRange::sized(at.align_down(page), NEAR << self.shape.page)).any(|near| {
-                let slots = AddrRange::new(self.slot(leaf, window, near.start), self.slot(leaf, window, near.end));
-                let mut proven = false;
-                self.scene.each_word(slots, |slot, word| {
-                    proven |= self.page_owner(leaf, window, slot, word).is_some();
-                });
-                proven
-            })
-        })
+    fn prove(&self, leaf: Addr, window: &Window, steps: &mut u64) -> LeafProof {
+        let (mut proven, mut unproven) = (false, 0);
+        for near in window.probes.get_or_init(|| self.probes(window.range)) {
+            if *steps == 0 {
+                break;
+            }
+            *steps -= 1;
+            let slots =
+                AddrRange::new(self.slot(leaf, window.range, near.start), self.slot(leaf, window.range, near.end));
+            self.scene.each_word(slots, |slot, word| {
+                // Entries of two words have further data in the second.
+                if !proven && unproven < UNPROVEN && slot.since(leaf).is_multiple_of(self.shape.entry) {
+                    *steps = steps.saturating_sub(1);
+                    proven = self.page_owner(leaf, window.range, slot, word).is_some();
+                    unproven += usize::from(!proven);
+                }
+            });
+            if proven {
+                return LeafProof::Proven;
+            }
+            if unproven >= UNPROVEN {
+                return LeafProof::Refuted;
+            }
+        }
+        LeafProof::Open
     }
 
     fn read(&self, leaf: Addr, window: AddrRange, parts: &mut MapContents) {
@@ -442,6 +577,33 @@ mod tests {
         assert!(recognise(8, 0x0700_0001).is_empty());
         // A map of mimalloc 3 from pages to structures, without size classes.
         assert!(recognise(0, OWN + (3 << 20)).is_empty());
+    }
+
+    /// Pointers in data, one every `step` bytes, to as many mappings, each full of such pointers.
+    fn reads_of_pointers(count: u64, step: usize) -> u64 {
+        let (data, size, stride) = (8 << 20, 0x2000, 0x4000);
+        let mut lab = Lab::default();
+        let to = |i: u64| HEAP + stride * (i % count) + 64 * (i * 7 % (size / 64));
+        let word = |i: usize| if (8 * i).is_multiple_of(step) { to(i as u64) } else { 0 };
+        lab.map(DATA, data).put(DATA, &(0..data / 8).map(word).collect::<Vec<u64>>());
+        let mappings: Vec<AddrRange> = (0..count).map(|i| range(HEAP + stride * i, size)).collect();
+        for mapping in &mappings {
+            let words: Vec<u64> = (0..size / 8).map(to).collect();
+            lab.map(mapping.start.get(), size as usize).put(mapping.start.get(), &words);
+        }
+        let found = lab.recognise(find, ("app", range(DATA, data as u64)), &mappings);
+        assert!(found.is_empty());
+        lab.reads.into_inner()
+    }
+
+    #[test]
+    fn the_search_does_not_grow_with_pointers_and_mappings() {
+        // A full table, a sparse one, and one so sparse that it may be an upper level.
+        for step in [8, 512, 1 << 15] {
+            let (few, many) = (reads_of_pointers(50, step), reads_of_pointers(1600, step));
+            let bound = MAPS.iter().map(|map| map.shapes.len() as u64).sum::<u64>() * 2 * limits::MAX_PAGE_MAP_STEPS;
+            assert!(few <= bound && many <= bound, "{few} and {many} reads, one pointer every {step} bytes");
+        }
     }
 
     #[test]

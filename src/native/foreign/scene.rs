@@ -11,7 +11,7 @@ use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::memory::Memory;
 use crate::process::Process;
 use crate::range_map::RangeMap;
-use crate::targets::Arch;
+use crate::targets::{Arch, PieceState, Target};
 
 /// Bytes of data per read.
 const BLOCK: u64 = 1 << 20;
@@ -46,6 +46,46 @@ pub(super) struct Pointer {
     pub(super) to: Addr,
 }
 
+/// The words of an image's data that matter to a search for tables of pointers. Made in one pass over the data.
+#[derive(Default)]
+pub(super) struct DataWords {
+    /// Pointers into unclaimed memory, by address.
+    pub(super) pointers: Vec<Pointer>,
+    /// Blocks with nonzero words: the address of each, and how many nonzero words precede the block.
+    blocks: Vec<(Addr, u64)>,
+    /// Number of nonzero words.
+    nonzero: u64,
+}
+
+impl DataWords {
+    /// Bytes of a block.
+    const BLOCK: u64 = 4096;
+
+    fn add(&mut self, at: Addr) {
+        let block = at.align_down(DataWords::BLOCK);
+        if self.blocks.last().is_none_or(|(last, _)| *last != block) {
+            self.blocks.push((block, self.nonzero));
+        }
+        self.nonzero = self.nonzero.saturating_add(1);
+    }
+
+    /// Lower bound of the number of nonzero words in `range`: those in its whole blocks.
+    pub(super) fn min_nonzero(&self, range: AddrRange) -> u64 {
+        let before = |at: Addr| {
+            let block = self.blocks.partition_point(|(block, _)| *block < at);
+            self.blocks.get(block).map_or(self.nonzero, |(_, before)| *before)
+        };
+        before(range.end.align_down(DataWords::BLOCK)).saturating_sub(before(range.start.align_up(DataWords::BLOCK)))
+    }
+
+    /// The pointers at addresses in `range`.
+    pub(super) fn pointers_in(&self, range: AddrRange) -> &[Pointer] {
+        let from = self.pointers.partition_point(|pointer| pointer.at < range.start);
+        let to = self.pointers.partition_point(|pointer| pointer.at < range.end);
+        self.pointers.get(from..to).unwrap_or_default()
+    }
+}
+
 /// The memory and images that recognisers can see.
 pub(super) struct Scene<'a> {
     pub(super) memory: &'a dyn Memory,
@@ -56,6 +96,10 @@ pub(super) struct Scene<'a> {
     pub(super) thread_pointers: Vec<Addr>,
     /// Anonymous mappings that are writable and executable.
     pub(super) executable: Vec<AddrRange>,
+    /// `None` in tests.
+    target: Option<&'a dyn Target>,
+    /// Anonymous mappings without access.
+    inaccessible: RangeMap<AddrRange>,
     /// See [`unclaimed`].
     unclaimed: RangeMap<AddrRange>,
 }
@@ -88,14 +132,21 @@ impl<'a> Scene<'a> {
         let main = process.threads().iter().find(|t| Some(t.tid) == process.main_tid());
         let thread_pointer = main.and_then(|t| t.thread_pointer);
         let thread_pointers = process.threads().iter().filter_map(|t| t.thread_pointer).collect();
-        Scene { memory, arch: process.arch(), images, thread_pointer, thread_pointers, executable, unclaimed }
+        let is_barred =
+            |e: &&crate::map::BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| !p.read && !p.write && !p.exec);
+        let barred = base.entries.iter().filter(is_barred).map(|e| e.range).collect();
+        let inaccessible = RangeMap::from_sorted(barred).unwrap_or_default();
+        let (arch, target) = (process.arch(), Some(process.target()));
+        Scene { memory, arch, images, thread_pointer, thread_pointers, executable, target, inaccessible, unclaimed }
     }
 
     #[cfg(test)]
     pub(super) fn new(memory: &'a dyn Memory, images: Vec<Image<'a>>, unclaimed: Vec<AddrRange>) -> Scene<'a> {
         let unclaimed = RangeMap::from_sorted(union(unclaimed)).unwrap_or_default();
         let (executable, thread_pointers) = (Vec::new(), Vec::new());
-        Scene { memory, arch: Arch::X86_64, images, thread_pointer: None, thread_pointers, executable, unclaimed }
+        let (inaccessible, thread_pointer) = (RangeMap::default(), None);
+        let (arch, target) = (Arch::X86_64, None);
+        Scene { memory, arch, images, thread_pointer, thread_pointers, executable, target, inaccessible, unclaimed }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -109,6 +160,11 @@ impl<'a> Scene<'a> {
 
     pub(super) fn unclaimed_at(&self, addr: Addr) -> Option<AddrRange> {
         self.unclaimed.at(addr).copied()
+    }
+
+    /// Returns the anonymous mapping without access that ends at an address.
+    pub(super) fn barred_below(&self, end: Addr) -> Option<AddrRange> {
+        self.inaccessible.at(end.checked_sub(1)?).copied().filter(|barred| barred.end == end)
     }
 
     pub(super) fn unclaimed_within(&self, range: AddrRange) -> Vec<AddrRange> {
@@ -140,7 +196,9 @@ impl<'a> Scene<'a> {
 
     /// Visits the readable nonzero words of `range`, with their addresses.
     pub(super) fn each_word(&self, range: AddrRange, mut visit: impl FnMut(Addr, u64)) {
-        for part in self.memory.readable_parts(range, BLOCK) {
+        // For a short range, finding out what is zero takes as long as reading it.
+        let parts = if range.len() > BLOCK { self.data_parts(range) } else { vec![range] };
+        for part in parts.into_iter().flat_map(|part| self.memory.readable_parts(part, BLOCK)) {
             let Ok(read) = self.memory.look(part.start, part.len() as usize) else { continue };
             for (i, word) in read.as_chunks::<8>().0.iter().enumerate() {
                 let word = u64::from_le_bytes(*word);
@@ -159,29 +217,61 @@ impl<'a> Scene<'a> {
 
     /// Returns the words of an image's data that point to a multiple of `align` in unclaimed memory.
     pub(super) fn pointers(&self, image: &Image<'_>, align: u64) -> Vec<Pointer> {
-        let mut out = Vec::new();
-        for &part in &image.writable {
+        self.data_words(image, align).pointers
+    }
+
+    /// Returns the words of an image's data, with the pointers to multiples of `align`.
+    pub(super) fn data_words(&self, image: &Image<'_>, align: u64) -> DataWords {
+        let mut out = DataWords::default();
+        for part in union(image.writable.clone()) {
             self.each_word(part, |at, word| {
+                out.add(at);
                 let to = Addr::new(word);
-                if to.is_aligned(align) && out.len() < limits::MAX_FOREIGN_POINTERS && self.unclaimed_at(to).is_some() {
-                    out.push(Pointer { at, to });
+                let room = out.pointers.len() < limits::MAX_FOREIGN_POINTERS;
+                if to.is_aligned(align) && room && self.unclaimed_at(to).is_some() {
+                    out.pointers.push(Pointer { at, to });
                 }
             });
         }
         out
     }
 
-    /// Visits the multiples of `align` in unclaimed memory that are in the core, until `visit` returns false.
+    /// Returns the parts of `range` that may be nonzero. Most of a sparse process is memory that was never written.
+    fn data_parts(&self, range: AddrRange) -> Vec<AddrRange> {
+        let Some(target) = self.target else { return self.memory.readable_parts(range, u64::MAX) };
+        let extents = target.extents();
+        let mut out = Vec::new();
+        for piece in target.facts().space.pieces.overlapping(range) {
+            let Some(part) = piece.range.intersect(&range) else { continue };
+            let PieceState::Dumped(place) = piece.state else {
+                out.extend(self.memory.readable_parts(part, u64::MAX));
+                continue;
+            };
+            let from = place.saturating_add(part.start.since(piece.range.start));
+            out.extend(
+                extents
+                    .within(from..from.saturating_add(part.len()))
+                    .map(|data| AddrRange::sized(part.start.saturating_add(data.start - from), data.end - data.start)),
+            );
+        }
+        out
+    }
+
+    /// Visits the multiples of `align` in unclaimed memory that are in the core, until `visit` returns false. Leaves out
+    /// those with only zeros up to the next multiple.
     pub(super) fn each_aligned(&self, align: u64, mut visit: impl FnMut(Addr) -> bool) {
         let mut left = limits::MAX_FOREIGN_PROBES;
-        for part in self.unclaimed.iter().flat_map(|r| self.memory.readable_parts(*r, u64::MAX)) {
-            let mut at = part.start.align_up(align);
-            while at < part.end && left > 0 {
-                left -= 1;
-                if !visit(at) {
-                    return;
+        for open in self.unclaimed.iter() {
+            let mut at = open.start.align_up(align);
+            for data in self.data_parts(*open) {
+                at = at.max(data.start.align_down(align));
+                while at < data.end && left > 0 {
+                    left -= 1;
+                    if self.memory.readable(at, 1) > 0 && !visit(at) {
+                        return;
+                    }
+                    at = at.saturating_add(align);
                 }
-                at = at.saturating_add(align);
             }
         }
     }
@@ -193,7 +283,9 @@ impl<'a> Scene<'a> {
         for (range, label) in &list {
             let (detail, evidence): (std::sync::Arc<str>, _) = (label.detail.as_str().into(), label.evidence.as_str());
             let evidence: std::sync::Arc<str> = evidence.into();
-            for range in self.unclaimed_within(*range) {
+            // Nobody else claims guards, and they are not in unclaimed memory because nobody can write to them.
+            let ranges = if label.kind == Kind::StackGuard { vec![*range] } else { self.unclaimed_within(*range) };
+            for range in ranges {
                 let (kind, confidence, owner) = (label.kind, label.confidence, label.owner);
                 claims.add(Claim {
                     range,

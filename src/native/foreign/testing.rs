@@ -1,6 +1,7 @@
 //! Scenes of a few hand-made pages, for tests.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::findings::{Findings, Label};
 use super::scene::{Image, Scene};
@@ -12,6 +13,8 @@ use crate::memory::{Fault, FaultKind, Memory};
 #[derive(Default)]
 pub(in crate::native) struct Lab {
     blocks: BTreeMap<Addr, Vec<u8>>,
+    /// Number of reads so far.
+    pub(super) reads: AtomicU64,
 }
 
 impl Lab {
@@ -61,6 +64,7 @@ pub(in crate::native) fn range(start: u64, len: u64) -> AddrRange {
 
 impl Memory for Lab {
     fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         let bytes = self.block(addr).and_then(|b| b.get(..buf.len()));
         buf.copy_from_slice(bytes.ok_or(Fault { addr, kind: FaultKind::Unmapped })?);
         Ok(())

@@ -8,6 +8,7 @@ use crate::memory::Memory;
 use crate::native::malloc::{FreeLists, Malloc};
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::sums::SaturatingSum;
 
 /// Bytes of the kind Malloc by use. The four fields add up to the size of the kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub struct UsageSplit {
 
 /// Divides the memory that the map labels Malloc.
 pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> UsageSplit {
-    let total = map.regions.iter().filter(|r| r.kind == Kind::Malloc).map(|r| r.range.len()).sum::<u64>();
+    let total = map.regions.iter().filter(|r| r.kind == Kind::Malloc).map(|r| r.range.len()).saturating_sum();
     let _phase = process.enter(Phase::Blocks);
     let mut out = UsageSplit::default();
     let Some(shape) = malloc.shape.as_ref().filter(|_| total > 0) else { return UsageSplit { unknown: total, ..out } };
@@ -42,12 +43,12 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> UsageSplit
             out.unknown += committed;
             continue;
         };
-        let chunks = arena.parts.iter().map(|p| p.chunks.len()).sum::<u64>();
-        let before: u64 = arena.parts.iter().map(|p| p.chunks.start.since(p.committed.start)).sum();
-        let behind: u64 = arena.parts.iter().map(|p| p.committed.end.since(p.chunks.end)).sum();
+        let chunks = arena.parts.iter().map(|p| p.chunks.len()).saturating_sum();
+        let before: u64 = arena.parts.iter().map(|p| p.chunks.start.since(p.committed.start)).saturating_sum();
+        let behind: u64 = arena.parts.iter().map(|p| p.committed.end.since(p.chunks.end)).saturating_sum();
         // Each heap except the last ends with two fenceposts.
         let marks = 2 * shape.chunk.fencepost * (arena.parts.len() as u64).saturating_sub(1);
-        let listed: u64 = lists.sums.get(i).map_or(0, |sums| sums.iter().sum());
+        let listed: u64 = lists.sums.get(i).map_or(0, |sums| sums.iter().copied().saturating_sum());
         let free = listed.saturating_add(shape.size_of(top));
         if free.saturating_add(marks) > chunks {
             out.unknown += committed;

@@ -11,6 +11,7 @@ use crate::limits;
 use crate::memory::window::Window;
 use crate::runtimes::api::{HeapRange, Object, TypeIndex, UnwalkedRanges, Walker};
 use crate::targets::Target;
+use crate::targets::deadline::QUERY_INTERVAL;
 
 /// Number of entries in the type cache. A power of two.
 const CACHE: usize = 1 << CACHE_BITS;
@@ -91,6 +92,8 @@ enum Stop {
     At(u64),
     /// At an address where there is no valid object.
     Bad(u64, Damage),
+    /// The time limit has passed.
+    Late,
 }
 
 #[derive(Clone, Copy)]
@@ -120,6 +123,9 @@ impl<H: LinearHeap> Walker for LinearWalker<'_, H> {
     }
 
     fn walk(&mut self, heap_range: &HeapRange, unwalked: &mut UnwalkedRanges, visit: &mut dyn FnMut(&Object)) {
+        if self.heap.target().reads().deadline().has_passed() {
+            return;
+        }
         let end = heap_range.range.end.get();
         let single = self.heap.is_single(heap_range);
         let windows = Window::all(self.heap.target(), heap_range.range);
@@ -148,6 +154,8 @@ impl<H: LinearHeap> Walker for LinearWalker<'_, H> {
                     // Nothing follows a single object in its part.
                     Stop::At(_) if single => at = end,
                     Stop::At(next) => at = next,
+                    // The result is dropped, so nothing is lost.
+                    Stop::Late => return,
                     Stop::Bad(place, damage) => {
                         gap = gap_from::<H>(gap, &mut gaps, place.saturating_add(1));
                         let next = place.saturating_add(self.heap.alignment());
@@ -188,7 +196,15 @@ impl<H: LinearHeap> LinearWalker<'_, H> {
         end: u64,
         visit: &mut dyn FnMut(&Object),
     ) -> Stop {
+        let mut until_query = QUERY_INTERVAL;
         while at < stop {
+            until_query -= 1;
+            if until_query == 0 {
+                if self.heap.target().reads().deadline().has_passed() {
+                    return Stop::Late;
+                }
+                until_query = QUERY_INTERVAL;
+            }
             let Some(key) = self.heap.key(window, at) else { return Stop::Bad(at, Damage::NoSize) };
             let Some((kind, form)) = self.entry(key) else { return Stop::Bad(at, Damage::NoType(key)) };
             let Some(size) = self.heap.size(window, at, form) else { return Stop::Bad(at, Damage::NoSize) };

@@ -4,6 +4,7 @@
 
 use crate::addr::{Addr, AddrRange};
 use crate::phase::Phase;
+use crate::sums::SaturatingSum;
 use crate::targets::Target;
 
 /// A contiguous range of dumped heap memory.
@@ -53,7 +54,7 @@ impl<'a> Space<'a> {
         let _phase = target.reads().enter_if_none(Phase::References);
         let mut space = Space::empty(min_object);
         let ranges: Vec<AddrRange> = ranges.collect();
-        target.expect_random(ranges.iter().map(|range| target.facts().space.dumped_in(*range)).sum());
+        target.expect_random(ranges.iter().map(|range| target.facts().space.dumped_in(*range)).saturating_sum());
         for range in ranges {
             for run in target.dumped_runs(range) {
                 target.reads().note_run(run.range.start, run.range.len());

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 use crate::runtimes::graph::budget::{Charge, MemoryBudget, Table};
 use crate::runtimes::graph::rank_select::RankedBits;
+use crate::runtimes::graph::work::step;
 
 /// Flag in an entry of `ids` during the search: the object has no references.
 pub(super) const LEAF_FLAG: u32 = 1 << 31;
@@ -80,6 +81,7 @@ impl BfsOrder {
     /// Visits all objects in `wanted`, a set of IDs: ID and number.
     pub(super) fn numbers_in(&self, wanted: &RankedBits, mut visit: impl FnMut(u32, u32)) {
         let ids = self.ids.get(..(self.len - self.base) as usize).unwrap_or_default();
+        step(ids.len());
         for (some, ids) in (0..).zip(ids.chunks(SHARE * AT_ONCE)) {
             let of_share = |(share, ids): (usize, &[u32])| {
                 let first = self.base + ((some * AT_ONCE + share) * SHARE) as u32;
@@ -94,6 +96,7 @@ impl BfsOrder {
     /// Numbers of some live objects, by ID. Scans all live objects.
     pub(super) fn numbers_of(&self, wanted: &HashSet<u32>) -> HashMap<u32, u32> {
         let ids = self.ids.get(..(self.len - self.base) as usize).unwrap_or_default();
+        step(ids.len());
         // A filter by the low bits of the ID rejects most objects.
         let mut filter = vec![false; FILTER];
         for &id in wanted {
@@ -167,40 +170,31 @@ impl BfsOrder {
 /// Finds the parents of numbers that are close to each other.
 pub(super) struct Cursor<'o> {
     order: &'o BfsOrder,
-    /// The last number, with its parent.
+    /// The last parent, with the number of groups of children up to its own.
     at: Option<(u32, u32)>,
 }
 
 impl Cursor<'_> {
-    /// Maximum distance from the last number for which the parent is found by stepping.
-    const NEAR: u32 = 256;
+    /// Maximum distance in groups from the last parent for which a parent is found by stepping.
+    const NEAR: u32 = 8;
 
+    /// The parent of `number`, in a number of steps that depends neither on the distance nor on the size of groups.
     #[inline]
     pub(super) fn parent(&mut self, number: u32) -> u32 {
         let BfsOrder { first_children, with_children, .. } = self.order;
+        // Each first child up to the number is one step among the parents.
+        let group = first_children.rank(number + 1);
         let parent = match self.at {
-            Some((last, parent)) if number <= last && last - number < Self::NEAR => {
-                let mut parent = parent;
-                let mut at = last;
-                // Each first child in between is one step back among the parents.
-                while let Some(first) = first_children.previous(at + 1).filter(|&first| first > number) {
-                    parent = with_children.previous(parent).unwrap_or(0);
-                    at = first - 1;
-                }
-                parent
+            Some((last, parent)) if group == last => parent,
+            Some((last, parent)) if group > last && group - last <= Self::NEAR => {
+                (last..group).fold(parent, |parent, _| with_children.next(parent + 1).unwrap_or(0))
             }
-            Some((last, parent)) if number > last && number - last < Self::NEAR => {
-                let mut parent = parent;
-                let mut at = last;
-                while let Some(first) = first_children.next(at + 1).filter(|&first| first <= number) {
-                    parent = with_children.next(parent + 1).unwrap_or(0);
-                    at = first;
-                }
-                parent
+            Some((last, parent)) if group < last && last - group <= Self::NEAR => {
+                (group..last).fold(parent, |parent, _| with_children.previous(parent).unwrap_or(0))
             }
-            _ => self.order.parent(number),
+            _ => group.checked_sub(1).and_then(|rank| with_children.select(rank)).unwrap_or(0),
         };
-        self.at = Some((number, parent));
+        self.at = Some((group, parent));
         parent
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::core::mapped::table::{self, Number};
+use crate::targets::deadline::{Deadline, QUERY_INTERVAL};
 
 /// Why a heap's graph could not be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,6 +18,9 @@ pub enum GraphError {
         crate::limits::MAX_LIVE_OBJECTS
     )]
     TooMany,
+    /// The time limit of the analysis has passed.
+    #[error("what keeps objects alive is not computed: the time limit has passed")]
+    OutOfTime,
     /// A table fits neither in memory nor in a temporary file.
     #[error("what keeps objects alive is not computed: a table of {bytes} bytes fits neither in memory nor in a file \
              under {}: {why}", folder.display())]
@@ -52,11 +56,18 @@ struct Inner {
     reserved: AtomicU64,
     peak: AtomicU64,
     in_files: AtomicU64,
+    deadline: Arc<Deadline>,
 }
 
 impl MemoryBudget {
     /// Creates a budget of `limit` bytes.
     pub fn new(limit: u64) -> MemoryBudget {
+        MemoryBudget::until(limit, Arc::default())
+    }
+
+    /// Creates a budget of `limit` bytes. Whatever uses it ends with [`GraphError::OutOfTime`] once `deadline` has
+    /// passed.
+    pub(crate) fn until(limit: u64, deadline: Arc<Deadline>) -> MemoryBudget {
         let zero = || AtomicU64::new(0);
         MemoryBudget {
             inner: Arc::new(Inner {
@@ -66,8 +77,26 @@ impl MemoryBudget {
                 reserved: zero(),
                 peak: zero(),
                 in_files: zero(),
+                deadline,
             }),
         }
+    }
+
+    /// Whether the time limit has passed.
+    #[inline]
+    pub(super) fn is_late(&self) -> bool {
+        self.inner.deadline.has_passed()
+    }
+
+    /// Fails if the time limit has passed.
+    pub(super) fn in_time(&self) -> Result<(), GraphError> {
+        if self.is_late() { Err(GraphError::OutOfTime) } else { Ok(()) }
+    }
+
+    /// Fails if the time limit has passed. Queries it for one in [`QUERY_INTERVAL`] numbers.
+    #[inline(always)]
+    pub(super) fn in_time_at(&self, number: usize) -> Result<(), GraphError> {
+        if number.is_multiple_of(QUERY_INTERVAL) { self.in_time() } else { Ok(()) }
     }
 
     /// Creates a budget without a limit.

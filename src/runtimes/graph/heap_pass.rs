@@ -70,6 +70,7 @@ impl HeapPass {
         let mut kinds = PackedIndices::new(budget, ids.len() as usize, graph.heap.types())?;
         let store = Store::new(budget, ids.len() as usize);
         let seen = kinds.fill(CHUNK as usize, |number, share| {
+            budget.in_time()?;
             read_chunk(graph, ids, number as u32 * CHUNK, &store, |at, kind| share.set(at, kind))
         });
         let (mut chunks, mut holders, mut sums) = (Vec::new(), Vec::new(), Vec::<KindSum>::new());

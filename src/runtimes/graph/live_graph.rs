@@ -157,12 +157,8 @@ impl<'g> LiveGraph<'g> {
         self.ids.find(self.graph.space, addr.get()).is_some_and(|id| self.states.is_visited(id))
     }
 
-    /// Number of the object at `addr`. `Some(0)` if the object is not live, `None` if there is no object.
-    pub fn number_of(&self, addr: Addr) -> Option<u32> {
-        self.numbers_of(&[addr]).first().copied().flatten()
-    }
-
-    /// Like [`LiveGraph::number_of`], for several addresses in one scan of all numbers.
+    /// Numbers of the objects at `addrs`. `Some(0)` if an object is not live, `None` if there is no object. Scans all
+    /// live objects once, so ask for all addresses together.
     pub fn numbers_of(&self, addrs: &[Addr]) -> Vec<Option<u32>> {
         let id = |addr: &Addr| self.ids.find(self.graph.space, addr.get());
         let ids: Vec<Option<u32>> = addrs.iter().map(id).collect();

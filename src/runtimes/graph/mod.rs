@@ -64,6 +64,7 @@ mod toy_heap;
 mod type_sums;
 mod visit_states;
 mod visited;
+mod work;
 
 pub use budget::{GraphError, MemoryBudget};
 pub(crate) use graph_cache::{CacheGuard, GraphCache};

@@ -1,6 +1,8 @@
 //! Tests random graphs of many shapes against the definitions.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
 
 use proptest::prelude::*;
 
@@ -8,7 +10,9 @@ use crate::addr::Addr;
 use crate::runtimes::api::{Link, Root, RootKind, Tally, TypeIndex};
 use crate::runtimes::graph::reference::{distances, iterated, naive, reached};
 use crate::runtimes::graph::toy_heap::{TYPES, ToyHeap, ToyMemory};
-use crate::runtimes::graph::{Graph, MemoryBudget, PathSearch, Retained, ShortestPathTree, TypeSum};
+use crate::runtimes::graph::work::work_of;
+use crate::runtimes::graph::{Graph, GraphError, MemoryBudget, PathSearch, Retained, ShortestPathTree, TypeSum};
+use crate::targets::deadline::Deadline;
 
 const KINDS: [RootKind; 2] = [RootKind::Of(0, "handle"), RootKind::Stack];
 
@@ -219,6 +223,29 @@ fn graphs(parts: usize, most: u32) -> impl Strategy<Value = TestGraph> {
     })
 }
 
+/// Maximum number of steps per object, reference and root. Each of some ten passes takes a few, and finding a parent
+/// takes as many as the number of digits of the graph's size.
+const STEPS_EACH: u64 = 200;
+
+/// Asserts that all results for a graph take a number of steps in proportion to its size.
+fn check_work(made: &TestGraph) {
+    let words = ToyMemory::of(&made.lists, &made.kinds);
+    let toy = ToyHeap::new(&words);
+    let roots = made.roots(&words);
+    let addrs: Vec<Addr> = (0..made.lists.len() as u32).map(|id| words.address(id)).collect();
+    let ((), steps) = work_of(|| {
+        let Ok(found) = Retained::find(Graph::new(&toy), &roots, &MemoryBudget::unbounded(), |_| {}) else {
+            panic!("no room")
+        };
+        found.live.numbers_of(&addrs);
+        (0..found.live.len() as u32).for_each(|number| assert!(found.dominator(number) <= number));
+        found.types(0);
+    });
+    let references: usize = made.lists.iter().map(Vec::len).sum();
+    let size = (made.lists.len() + references + made.roots.len()) as u64;
+    assert!(steps <= STEPS_EACH * (size + 10), "{steps} steps for {size} objects, references and roots");
+}
+
 /// Strategy for the memory budget: none, some, unlimited.
 fn rooms() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just(600), Just(u64::MAX)]
@@ -245,6 +272,48 @@ proptest! {
     fn larger_ones(made in graphs(8, 700), bound in rooms()) {
         check_graph(&made, &iterated(&made.vertices()), &MemoryBudget::new(bound));
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn work_is_linear(made in graphs(6, 20_000)) {
+        check_work(&made);
+    }
+}
+
+/// A dict whose values refer to its keys: half of the hub's children have several referrers, and no child is the first
+/// of its parent.
+#[test]
+fn work_on_hubs_is_linear() {
+    for entries in [1_000, 150_000] {
+        // The dict, then a key, a value and a list for each entry.
+        let entry = |i: u32| [3 * i + 1, 3 * i + 2, 3 * i + 3];
+        let mut lists = vec![(0..entries).flat_map(|i| entry(i).into_iter().take(2)).collect::<Vec<u32>>()];
+        for [key, _, list] in (0..entries).map(entry) {
+            lists.extend([vec![], vec![list], vec![key]]);
+        }
+        let kinds = (0..lists.len() as u32).map(|i| 1 + i % (TYPES - 1)).collect();
+        check_work(&TestGraph { lists, kinds, roots: vec![(0, 0)] });
+    }
+}
+
+#[test]
+fn a_search_ends_when_its_time_is_up() {
+    let lists = vec![vec![1, 2], vec![2], vec![]];
+    let words = ToyMemory::of(&lists, &[1, 1, 1]);
+    let toy = ToyHeap::new(&words);
+    let roots = [Root::new(KINDS[0], Addr::new(0), words.address(0))];
+    let deadline = Arc::new(Deadline::default());
+    let budget = MemoryBudget::until(u64::MAX, Arc::clone(&deadline));
+    let find = || Retained::find(Graph::new(&toy), &roots, &budget, |_| {});
+    let path = || PathSearch::new(Graph::new(&toy), words.address(2), &budget).run(&roots, 1);
+    let limit = deadline.limit(Instant::now());
+    assert_eq!(find().err(), Some(GraphError::OutOfTime));
+    assert_eq!(path().err(), Some(GraphError::OutOfTime));
+    assert!(!limit.finish());
+    assert!(find().is_ok_and(|found| found.total.count == 3));
+    assert!(path().is_ok_and(|found| found.paths.len() == 1));
 }
 
 /// Objects with more references than are stored per object at once, and more objects than one thread processes.

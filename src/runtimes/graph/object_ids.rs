@@ -76,6 +76,7 @@ impl ObjectIds {
         };
         let shares: Vec<(S, UnwalkedRanges)> = heap.ranges().par_iter().fold(Default::default, of_part).collect();
         let mut all = WalkResult { seen: Vec::new(), unwalked: UnwalkedRanges::default() };
+        budget.in_time()?;
         for (seen, unwalked) in shares {
             all.seen.push(seen);
             all.unwalked.merge(unwalked);

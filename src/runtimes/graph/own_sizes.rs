@@ -47,6 +47,9 @@ pub(super) fn own_sizes(
     let mut kept = PackedSizes::new(budget, len, max)?;
     let tallies = kept.fill(SHARE as usize, |share, some| {
         let from = share as u32 * SHARE;
+        if budget.is_late() {
+            return Vec::new();
+        }
         let mut reader = None;
         let mut tallies: Vec<Tally> = Vec::new();
         let mut add = |number: u32, kind: u32, size: u64| {
@@ -75,6 +78,7 @@ pub(super) fn own_sizes(
         read_sizes(live, &mut reader, &mut asked, &mut add);
         tallies
     });
+    budget.in_time()?;
     let mut all = vec![Tally::default(); sums.len()];
     for some in tallies {
         for (all, some) in all.iter_mut().zip(some) {

@@ -109,6 +109,7 @@ impl<'g> PathSearch<'g> {
         let graph = self.graph;
         let mut walk: RootSearch<'_, 'g, W> = RootSearch {
             graph,
+            budget: &self.budget,
             target: self.target,
             marks,
             queue: SegmentedVec::new(&self.budget),
@@ -218,6 +219,7 @@ impl RefBatch {
 /// The search from one root.
 struct RootSearch<'s, 'g, W> {
     graph: Graph<'g>,
+    budget: &'s MemoryBudget,
     target: u64,
     marks: &'s mut VisitedWords,
     queue: SegmentedVec<W>,
@@ -252,6 +254,10 @@ impl<W: QueueEntry> parallel_bfs::Traversal for RootSearch<'_, '_, W> {
     }
 
     fn process(&mut self, all: &[QueuedObject], held: &RefBatch) -> bool {
+        if let Err(e) = self.budget.in_time() {
+            self.end = Some(Err(e));
+            return false;
+        }
         // Marks are scattered too. Touch them in the thread that sets them; other threads' caches would only have to
         // give the lines up.
         black_box(held.values.iter().fold(0, |sum, &(_, index)| sum ^ self.marks.word(index)));

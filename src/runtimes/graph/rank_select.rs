@@ -1,4 +1,9 @@
 //! Bit sets with fast rank and select.
+//!
+//! No search depends on the distance between set bits: beyond the group of words at hand, the counts before each group
+//! lead to the next set bit. Children of a hub are millions of clear bits, and each may ask for its neighbour.
+
+use crate::runtimes::graph::work::step;
 
 /// A bit set that knows how many bits are set before each group of words.
 pub(super) struct RankedBits {
@@ -48,6 +53,7 @@ impl RankedBits {
     pub(super) fn rank(&self, at: u32) -> u32 {
         let word = at as usize / 64;
         let from = word / GROUP * GROUP;
+        step(1);
         let whole: u32 = self.words.get(from..word).unwrap_or_default().iter().map(|word| word.count_ones()).sum();
         let part = self.words.get(word).map_or(0, |bits| (bits & ((1 << (at % 64)) - 1)).count_ones());
         self.before.get(word / GROUP).map_or(0, |before| before + whole + part)
@@ -55,6 +61,7 @@ impl RankedBits {
 
     /// Position of the set bit with `rank` set bits before it. `None` if there are not that many.
     pub(super) fn select(&self, rank: u32) -> Option<u32> {
+        step(self.before.len().checked_ilog2().unwrap_or(0) as usize + 1);
         let group = self.before.partition_point(|&before| before <= rank).checked_sub(1)?;
         let mut left = rank - self.before.get(group)?;
         for (at, &bits) in (group * GROUP..).zip(self.words.get(group * GROUP..)?) {
@@ -72,13 +79,18 @@ impl RankedBits {
     /// Position of the first set bit at or after `at`.
     #[inline]
     pub(super) fn next(&self, at: u32) -> Option<u32> {
+        step(1);
         let word = at as usize / 64;
         let first = self.words.get(word)? >> (at % 64);
         if first != 0 {
             return Some(at + first.trailing_zeros());
         }
-        let more = self.words.get(word + 1..)?.iter().position(|&word| word != 0)? + word + 1;
-        self.words.get(more).map(|bits| more as u32 * 64 + bits.trailing_zeros())
+        let next_group = word / GROUP + 1;
+        let rest = self.words.get(word + 1..(next_group * GROUP).min(self.words.len()))?;
+        if let Some((skipped, bits)) = rest.iter().enumerate().find(|(_, bits)| **bits != 0) {
+            return Some((word + 1 + skipped) as u32 * 64 + bits.trailing_zeros());
+        }
+        self.select(*self.before.get(next_group)?)
     }
 
     /// Iterates the positions of all set bits.
@@ -96,13 +108,19 @@ impl RankedBits {
     /// Position of the last set bit before `at`.
     #[inline]
     pub(super) fn previous(&self, at: u32) -> Option<u32> {
+        step(1);
         let word = at as usize / 64;
         let here = self.words.get(word).map_or(0, |bits| bits & ((1 << (at % 64)) - 1));
         if here != 0 {
             return Some(word as u32 * 64 + 63 - here.leading_zeros());
         }
-        let less = self.words.get(..word)?.iter().rposition(|&word| word != 0)?;
-        self.words.get(less).map(|bits| less as u32 * 64 + 63 - bits.leading_zeros())
+        let group = word / GROUP;
+        let rest = self.words.get(group * GROUP..word)?;
+        if let Some((skipped, bits)) = rest.iter().enumerate().rfind(|(_, bits)| **bits != 0) {
+            return Some((group * GROUP + skipped) as u32 * 64 + 63 - bits.leading_zeros());
+        }
+        let before = self.before.get(group).copied().unwrap_or_else(|| self.count());
+        self.select(before.checked_sub(1)?)
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -115,7 +133,20 @@ impl RankedBits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtimes::graph::work::work_of;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_search_does_not_depend_on_the_gap() {
+        // Two bits, a million apart.
+        let mut words = vec![0_u64; 1 << 14];
+        (words[0], words[(1 << 14) - 1]) = (1, 1 << 63);
+        let last = (1 << 20) - 1;
+        let ranked = RankedBits::new(words);
+        let found = work_of(|| (ranked.next(1), ranked.previous(last), ranked.next(last), ranked.previous(1)));
+        assert_eq!(found.0, (Some(last), Some(0), Some(last), Some(0)));
+        assert!(found.1 <= 100, "{} steps", found.1);
+    }
 
     proptest! {
         #[test]
@@ -128,6 +159,8 @@ mod tests {
                 let before = set.iter().filter(|&&other| other < at).count();
                 if (at as usize) < 64 * words.len() {
                     prop_assert_eq!(ranked.rank(at) as usize, before);
+                }
+                if at as usize <= 64 * words.len() {
                     prop_assert_eq!(ranked.previous(at), set[..before].last().copied());
                 }
                 prop_assert_eq!(ranked.next(at), set.get(before).copied());

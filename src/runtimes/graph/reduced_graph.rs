@@ -66,7 +66,7 @@ impl ReducedGraph {
         let by_id = states.set_of(SHARED);
         let mut refs = SharedRefs::find(&adjacency, states, root_nodes, reached, shared, &by_id, budget)?;
         drop(adjacency);
-        let (needed, kept) = vertices(reached, shared, &refs);
+        let (needed, kept) = vertices(reached, shared, &refs, budget)?;
         let count = kept.count() as usize;
         let tree = tree_parents(reached, shared, &needed, &kept, budget)?;
         drop(needed);
@@ -166,6 +166,7 @@ impl SharedRefs {
         let (mut ends, mut targets) = (SegmentedVec::new(budget), SegmentedVec::new(budget));
         let mut end = 0_u32;
         for first in (0..adjacency.chunks()).step_by(AT_ONCE) {
+            budget.in_time()?;
             for (of_chunk, to) in adjacency.each_list(first..(first + AT_ONCE).min(adjacency.chunks()), of_chunk) {
                 targets.extend(to)?;
                 for (id, count) in of_chunk {
@@ -186,6 +187,7 @@ impl SharedRefs {
         let mut cursor = order.cursor();
         let mut start = 0;
         for rank in 0..holders.len() {
+            budget.in_time_at(rank)?;
             let (number, end) = (holders.get(rank).unwrap_or(0), ends.get(rank).unwrap_or(0) as usize);
             if has_bit(&reached.back_refs, number)
                 && !shared.has(number)
@@ -232,7 +234,12 @@ impl SharedRefs {
 }
 
 /// Returns the numbers on paths to objects with several referrers, and those of them that are vertices.
-fn vertices(reached: &Reached, shared: &RankedBits, refs: &SharedRefs) -> (RankedBits, RankedBits) {
+fn vertices(
+    reached: &Reached,
+    shared: &RankedBits,
+    refs: &SharedRefs,
+    budget: &MemoryBudget,
+) -> Result<(RankedBits, RankedBits), GraphError> {
     let order = &reached.order;
     let words = order.len() as usize / 64 + 1;
     let (mut needed, mut kept) = (vec![0_u64; words], vec![0_u64; words]);
@@ -246,6 +253,7 @@ fn vertices(reached: &Reached, shared: &RankedBits, refs: &SharedRefs) -> (Ranke
     });
     let mut cursor = order.cursor();
     for at in (0..words).rev() {
+        budget.in_time_at(at)?;
         // Processing a number may add lower numbers to the same word.
         let mut done = 0_u64;
         loop {
@@ -278,7 +286,7 @@ fn vertices(reached: &Reached, shared: &RankedBits, refs: &SharedRefs) -> (Ranke
         }
     }
     set_bit(&mut kept, 0);
-    (RankedBits::new(needed), RankedBits::new(kept))
+    Ok((RankedBits::new(needed), RankedBits::new(kept)))
 }
 
 /// The vertex that alone leads to each vertex. [`NONE`] if its object has several referrers.
@@ -299,6 +307,7 @@ fn tree_parents(
     let mut cursor = reached.order.cursor();
     let mut next = needed.next(1);
     while let Some(number) = next {
+        budget.in_time_at(rank)?;
         next = needed.next(number + 1);
         let mut above = NONE;
         if !shared.has(number) {

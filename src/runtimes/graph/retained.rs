@@ -88,6 +88,7 @@ impl<'g> Retained<'g> {
         by_kind.iter().for_each(|(_, own)| total.add(own.count, own.size));
         let shared = shared_dominators.as_ref();
         for (number, parent) in live.order.descending() {
+            budget.in_time_at(number as usize)?;
             let up = shared.and_then(|shared| shared.get(number)).unwrap_or(parent) as usize;
             kept.set(up, kept.get(up).saturating_add(kept.get(number as usize)));
         }
@@ -210,6 +211,8 @@ impl<'g> Retained<'g> {
         let found =
             |budget: &MemoryBudget| type_sums(|| self.dominators().map(known), bytes, self.live.len(), within, budget);
         match found(&self.budget) {
+            // Nobody uses this result.
+            Err(SumsError::Error(GraphError::OutOfTime)) => Vec::new(),
             // A full disk is no reason to fail: use memory instead.
             Err(SumsError::Error(_)) => {
                 found(&MemoryBudget::unbounded()).unwrap_or_else(|_| self.types_by_walk(within))

@@ -81,6 +81,7 @@ impl RefBatch {
 }
 
 struct RootBfs<'s> {
+    budget: &'s MemoryBudget,
     adjacency: &'s Adjacency,
     states: &'s VisitStates,
     ids: Table<u32>,
@@ -113,6 +114,7 @@ pub(super) fn reach(
     let bits = || vec![0; words];
     let charge = budget.charge(3 * 8 * words as u64);
     let mut search = RootBfs {
+        budget,
         adjacency,
         states,
         ids: budget.table(count as usize)?,
@@ -138,6 +140,7 @@ pub(super) fn reach(
         );
     }
     run(&mut search, || |all: &[QueuedObject], looked: &mut RefBatch| looked.look_up(all, adjacency, states));
+    budget.in_time()?;
     let RootBfs { ids, reached, first_children, with_children, back_refs, strays, .. } = search;
     drop(charge);
     let charge = budget.charge(8 * back_refs.len() as u64);
@@ -181,7 +184,7 @@ impl parallel_bfs::Traversal for RootBfs<'_> {
             }
             from = end;
         }
-        true
+        !self.budget.is_late()
     }
 }
 

@@ -15,6 +15,7 @@
 
 use crate::runtimes::graph::budget::{GraphError, MemoryBudget, Table};
 use crate::runtimes::graph::shared_dominators::Edges;
+use crate::runtimes::graph::work::step;
 
 const NONE: u32 = u32::MAX;
 
@@ -55,6 +56,7 @@ impl Forest {
         let mut at = v;
         let mut top = self.entries[at as usize];
         while ancestor(top) >= linked {
+            step(1);
             self.path.push(at);
             at = ancestor(top);
             top = self.entries[at as usize];
@@ -92,8 +94,11 @@ fn dominators_within(
     }
     let mut forest = Forest { entries: places, path: Vec::new() };
     for w in (1..len).rev() {
+        budget.in_time_at(w as usize)?;
         let mut semi = parents[w as usize];
+        step(1);
         for &v in others.referrers(w) {
+            step(1);
             semi = semi.min(if v < w { v } else { forest.eval(v, w + 1) });
         }
         let of = &mut forest.entries[w as usize];
@@ -104,9 +109,11 @@ fn dominators_within(
     let semis = others.into_ends();
     let mut steps = patience.saturating_mul(len.into());
     for w in 1..len {
+        budget.in_time_at(w as usize)?;
         let semi = semis[w as usize];
         let mut up = parents[w as usize];
         while up > semi && steps > 0 {
+            step(1);
             up = parents[up as usize];
             steps -= 1;
         }
@@ -132,6 +139,7 @@ fn by_jump_pointers(idoms: &mut [u32], semis: &[u32], first: u32, mut places: Ta
     for w in 1..idoms.len() as u32 {
         let mut up = idoms[w as usize];
         while w >= first && up > semis[w as usize] {
+            step(1);
             let far = jump(places[up as usize]);
             up = if far >= semis[w as usize] { far } else { idoms[up as usize] };
         }

@@ -9,6 +9,7 @@ use crate::runtimes::graph::root_bfs::{Reached, has_bit, set_bit};
 use crate::runtimes::graph::semi_nca;
 use crate::runtimes::graph::shared_objects::shared_objects;
 use crate::runtimes::graph::visit_states::VisitStates;
+use crate::runtimes::graph::work::step;
 
 /// Referrers of each number, without its parent in the depth-first tree.
 pub(super) struct Edges {
@@ -138,8 +139,11 @@ impl DepthFirst {
         // stack if each node leads only to the next one.
         while let Some(mut at) = stack.pop() {
             loop {
+                budget.in_time_at(search.visited as usize)?;
                 let (mut child, mut more) = (None, None);
+                step(1);
                 for (place, &to) in graph.successors(at.vertex).iter().enumerate().skip(at.next_edge as usize) {
+                    step(1);
                     if has_bit(&seen, to) {
                         continue;
                     }

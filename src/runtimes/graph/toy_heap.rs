@@ -5,6 +5,7 @@ use crate::runtimes::api::space::{Space, of_runs};
 use crate::runtimes::api::{
     Generation, Heap, HeapRange, Link, Node, Object, ObjectReader, TypeIndex, TypeInfo, UnwalkedRanges, Walker,
 };
+use crate::runtimes::graph::work::step;
 
 const START: u64 = 0x10_0000;
 const YOUNG: Generation = Generation { number: 0, name: "young", frozen: false };
@@ -132,6 +133,7 @@ impl Walker for ToyReader<'_> {
 
 impl ObjectReader for ToyReader<'_> {
     fn node(&mut self, addr: u64) -> Option<Node> {
+        step(1);
         let (kind, references) = self.0.look(addr)?;
         let size = size(references);
         Some(Node { kind, size, counted_size: size })
@@ -140,6 +142,9 @@ impl ObjectReader for ToyReader<'_> {
     fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool) {
         let Some((_, references)) = self.0.look(addr) else { return };
         let mut all = (0..).zip(references).skip(from as usize);
-        all.all(|(place, word)| visit(place, Link::Field(8 + 8 * u64::from(place)), u64::from_le_bytes(*word)));
+        all.all(|(place, word)| {
+            step(1);
+            visit(place, Link::Field(8 + 8 * u64::from(place)), u64::from_le_bytes(*word))
+        });
     }
 }

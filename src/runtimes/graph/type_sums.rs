@@ -168,6 +168,7 @@ fn sums<S: SetIndex>(
         *first = top;
     }
     for DominatorRow { number, dominator: up, kind, dominator_kind: over_kind } in all {
+        budget.in_time_at(number as usize).map_err(SumsError::Error)?;
         let over = above.get(up as usize).map_or(OUTSIDE, |set| set.set());
         let set = if number == within { EMPTY } else { over };
         let mut own = set;

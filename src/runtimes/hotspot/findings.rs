@@ -7,6 +7,7 @@ use crate::facts::{Finding, Severity};
 use crate::map::{Confidence, Kind};
 use crate::runtimes::hotspot::HotSpot;
 use crate::shell::{quoted, whole_name};
+use crate::sums::SaturatingSum;
 use crate::units::{count, exact, round};
 
 /// Number of loaders with a class of the same name that makes a finding, and number that makes a warning.
@@ -112,7 +113,7 @@ fn metaspace(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Option<Fin
         return None;
     }
     let classes = hotspot.classes();
-    let loaded: u64 = classes.loaders().iter().map(|loader| loader.classes.len() as u64).sum();
+    let loaded: u64 = classes.loaders().iter().map(|loader| loader.classes.len() as u64).saturating_sum();
     let text = format!(
         "Class metadata: metaspace {}, class space {}, for {} of {}{}.",
         round(rest),

@@ -1,6 +1,7 @@
 //! Numbers with a check digit: payment cards (ISO/IEC 7812) and bank accounts (ISO 13616).
 
 use crate::search::secrets::matches::{SecretMatch, byte_before};
+use crate::sums::SaturatingSum;
 use crate::words::SecretKind;
 
 /// Maximum length of a number with the separators of its groups, rounded up.
@@ -176,7 +177,7 @@ fn has_check_digit(digits: &[u8]) -> bool {
             let value = u32::from(d - b'0') << (i % 2);
             value / 10 + value % 10
         })
-        .sum();
+        .saturating_sum();
     sum.is_multiple_of(10)
 }
 

@@ -14,6 +14,7 @@ use crate::search::secrets::find::Finder;
 use crate::search::secrets::text::texts;
 use crate::search::spans::Spans;
 use crate::search::window::{Reach, Window};
+use crate::sums::SaturatingSum;
 use crate::targets::{READ_AHEAD_TASKS, Target};
 use crate::words::{HitEncoding, SecretKind};
 
@@ -95,8 +96,8 @@ impl SecretScan {
         let reach = Reach { before: CONTEXT_BEFORE, after: CONTEXT_AFTER, back: 0 };
         let spans = Spans::of(target, reach, BLOCK);
         let near = spans.near_data();
-        let scanned = spans.all().iter().map(AddrRange::len).sum();
-        progress.start(near.iter().map(AddrRange::len).sum());
+        let scanned = spans.all().iter().map(AddrRange::len).saturating_sum();
+        progress.start(near.iter().map(AddrRange::len).saturating_sum());
         target.expect_scan();
         let mut totals = Secrets { scanned, dropped: 0 };
         let mut tasks = near.iter().flat_map(|range| cut(*range, TASK));

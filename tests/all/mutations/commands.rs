@@ -84,8 +84,19 @@ pub const COMMANDS: &[(&str, Command)] = &[
 
 /// Open the core, look that its sums hold, and run the commands that `takes` wants.
 pub fn examine(path: &Path, rng: &mut Rng, ips: &[Addr], takes: impl Fn(&mut Rng, usize) -> bool) -> Verdict {
+    examine_with(path, &Options::default(), rng, ips, takes)
+}
+
+/// The same for a core that is opened with options.
+pub fn examine_with(
+    path: &Path,
+    options: &Options,
+    rng: &mut Rng,
+    ips: &[Addr],
+    takes: impl Fn(&mut Rng, usize) -> bool,
+) -> Verdict {
     let silent = Progress::silent();
-    let Ok(process) = Process::open(path, &Options::default(), &silent) else { return Ok(()) };
+    let Ok(process) = Process::open(path, options, &silent) else { return Ok(()) };
     if !ips.is_empty() && rng.below(2) == 0 {
         // As `ip2method` does: without a map.
         let session = Session::new(&process);

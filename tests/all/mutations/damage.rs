@@ -162,7 +162,7 @@ pub fn notes(bytes: &[u8], (start, len): (usize, usize)) -> Vec<Note> {
 }
 
 /// A number that sizes, counts and pointers tend to break on.
-fn odd(rng: &mut Rng) -> u64 {
+pub fn odd(rng: &mut Rng) -> u64 {
     let words = [
         0,
         1,

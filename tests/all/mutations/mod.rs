@@ -11,6 +11,7 @@ mod commands;
 mod damage;
 mod moving;
 mod patient;
+mod texts;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -28,6 +28,7 @@ use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::BlockContent;
 use crate::session::Session;
+use crate::sums::SaturatingSum;
 
 /// Maximum number of clusters listed.
 const MAX_LISTED: usize = 50;
@@ -102,7 +103,7 @@ fn row(process: &Process, destinations: &Destinations, cluster: &Cluster) -> Blo
         size: *size,
         count: blocks.len() as u64,
         bytes: cluster.bytes(),
-        in_core: blocks.iter().map(|b| process.space().dumped_in(*b)).sum(),
+        in_core: blocks.iter().map(|b| process.space().dumped_in(*b)).saturating_sum(),
         content: content.map_or(BlockContent::NotInCore, Content::word),
         fill: match content {
             Some(Content::Zero) => Some("0x00".into()),

@@ -12,6 +12,7 @@ use crate::memory::content::{Content, Makeup};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::session::Session;
+use crate::sums::SaturatingSum;
 use crate::targets::Run;
 
 /// Maximum number of pages sampled per block.
@@ -105,7 +106,7 @@ fn sample_pages(process: &Process, size: &SizeClass, most: usize) -> (usize, Vec
     let looked = evenly_spaced(n, (most / pages).max(1)).filter_map(|i| size.blocks.get(i));
     let samples = looked.map(|block| {
         let runs = process.target().dumped_runs(*block);
-        let held: u64 = runs.iter().map(|r| r.range.len().div_ceil(PAGE)).sum();
+        let held: u64 = runs.iter().map(|r| r.range.len().div_ceil(PAGE)).saturating_sum();
         let mut places = Vec::new();
         let (mut run, mut before) = (runs.iter().peekable(), 0);
         for page in evenly_spaced(held as usize, pages).map(|p| p as u64) {

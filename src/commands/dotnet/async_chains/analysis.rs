@@ -16,6 +16,7 @@ use crate::runtimes::api::{AsyncFunctions, Heap as _, ManagedRuntime as _};
 use crate::runtimes::coreclr::tasks::{AsyncMethods, Awaits, Chain, End, Node, Tasks};
 use crate::runtimes::coreclr::{CoreClr, TypeSystem};
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 use crate::units::exact;
 
 /// Words for awaited objects, by the beginning of their type's name.
@@ -84,9 +85,9 @@ fn one<'p>(
             .partial(WarningCode::Limit, "too many chains of tasks: only the chains followed so far are listed");
     }
     let of_methods = || tasks.nodes.iter().filter(|n| n.machine.is_some() && (n.state.is_some() || n.task));
-    report.total += chains.total;
-    report.methods += of_methods().count() as u64;
-    report.ready += of_methods().filter(|n| matches!(n.awaits, Awaits::Done(_))).count() as u64;
+    report.total.add_saturating(chains.total);
+    report.methods.add_saturating(of_methods().count() as u64);
+    report.ready.add_saturating(of_methods().filter(|n| matches!(n.awaits, Awaits::Done(_))).count() as u64);
     let mut rows = Rows { names, types, tasks: &tasks, methods: AsyncMethods::new(types), known: HashMap::new() };
     report.chains.extend(chains.list.iter().map(|chain| rows.chain(chain)));
     // Without the names of the core library, no task is recognised.

@@ -10,6 +10,7 @@ use crate::limits;
 use crate::report::{AsyncEnd, AsyncPart, Name};
 use crate::runtimes::api::{AsyncFunctions, AsyncTask};
 use crate::session::Session;
+use crate::sums::SaturatingSum;
 
 /// Maximum number of objects listed per chain.
 const MAX_LISTED: usize = 64;
@@ -23,7 +24,7 @@ pub(super) fn of_others(session: &Session<'_>, merge: bool, report: &mut AsyncRe
         let AsyncFunctions::Tasks(tasks) = runtime.async_functions() else { continue };
         let mut all = Vec::new();
         tasks.each(&mut |task| all.push(task));
-        report.methods += all.iter().map(|task| task.frames.len() as u64).sum::<u64>();
+        report.methods += all.iter().map(|task| task.frames.len() as u64).saturating_sum();
         report.ready += all.iter().filter(|task| task.awaiting.starts_with("nothing: what")).count() as u64;
         if chains(&all, merge, report) {
             let more = "too many chains of tasks: only the chains followed so far are listed";

@@ -11,6 +11,7 @@ use crate::phase::Phase;
 use crate::runtimes::api::{ManagedRuntime as _, ObjectNames, TypeIndex};
 use crate::runtimes::coreclr::string_text;
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 
 /// Lists all exception objects.
 pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
@@ -30,7 +31,7 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
             info.is_some_and(|info| types.bases(info.address).into_iter().any(is_base))
         };
         let (objects, more) = list(session.process, runtime, heap, &is_exception);
-        report.more += more;
+        report.more.add_saturating(more);
         if base.is_none() && types.modules().iter().any(|m| m.missing.is_some()) {
             session.process.diag.note(
                 WarningCode::Metadata,

@@ -9,6 +9,7 @@ use crate::map::Confidence;
 use crate::report::{Finding, HandleKind, Name, Severity, TypeRow};
 use crate::runtimes::api::{FREE_NAME, ObjectNames};
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 use crate::units::{count, human, round};
 
 /// Minimum share of the heap in percent, and minimum bytes, of large objects to be reported.
@@ -71,7 +72,7 @@ pub(super) fn pinned(session: &Session<'_>, types: &[TypeRow]) -> Option<Finding
             };
             objects += 1;
             bytes = bytes.saturating_add(size);
-            *by_type.entry(name.shown().to_string()).or_default() += size;
+            by_type.entry(name.shown().to_string()).or_default().add_saturating(size);
         }
     }
     let handles = pinned.saturating_add(asynchronous);

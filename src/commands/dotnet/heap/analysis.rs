@@ -5,6 +5,7 @@ use crate::map::Base;
 use crate::runtimes::api::Segment;
 use crate::runtimes::coreclr::HeapBlock;
 use crate::session::Session;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 
 /// Reports the managed heap. With `loader`, also the loader heaps.
 pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
@@ -62,8 +63,8 @@ pub(in crate::commands::dotnet) fn loader_rows(session: &Session<'_>) -> Vec<Loa
             let wasted = wasted(block, committed);
             match out.last_mut() {
                 Some(last) if last.allocator_address == allocator.address && last.kind == block.kind => {
-                    last.size += committed;
-                    last.wasted += wasted;
+                    last.size.add_saturating(committed);
+                    last.wasted.add_saturating(wasted);
                     last.blocks.push(row);
                 }
                 _ => out.push(LoaderHeapRow {
@@ -87,7 +88,7 @@ fn committed(base: &Base, block: AddrRange) -> u64 {
         .filter(|e| e.perms.is_some_and(|p| p.read || p.write || p.exec))
         .filter_map(|e| e.range.intersect(&block))
         .map(|r| r.len())
-        .sum()
+        .saturating_sum()
 }
 
 /// Bytes that a heap reserved in a block and will never use, because it

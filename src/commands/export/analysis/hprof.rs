@@ -10,6 +10,7 @@ use crate::export::hprof::{Written, heaps};
 use crate::phase::Phase;
 use crate::progress::Progress;
 use crate::session::Session;
+use crate::sums::SaturatingSum;
 use crate::units::{count, exact};
 
 pub(super) fn write(
@@ -63,8 +64,8 @@ pub(super) fn write(
 fn figures(written: &Written) -> Vec<FigureRow> {
     let objects = [written.instances, written.object_arrays, written.value_arrays];
     let rows = [
-        ("objects", objects.iter().map(|tally| tally.count).sum()),
-        ("object_bytes", objects.iter().map(|tally| tally.size).sum()),
+        ("objects", objects.iter().map(|tally| tally.count).saturating_sum()),
+        ("object_bytes", objects.iter().map(|tally| tally.size).saturating_sum()),
         ("instances", written.instances.count),
         ("object_arrays", written.object_arrays.count),
         ("value_arrays", written.value_arrays.count),

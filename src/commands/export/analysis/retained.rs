@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::addr::Addr;
 use crate::analysis::roots::with_retained;
 use crate::export::ExportError;
 use crate::export::profiles::{Frame, Measure, Profile};
@@ -39,9 +40,12 @@ type Variables = HashMap<u32, Arc<str>>;
 
 fn variables_of(retained: &Retained<'_>, heap: &dyn Heap, roots: &[Root]) -> Variables {
     let live = &retained.live;
-    let kept = variables(heap, roots.iter()).into_iter().filter_map(|variable| {
-        let number = live.number_of(variable.object)?;
-        (live.number_of(variable.array) == Some(retained.dominator(number))).then_some((number, variable.name))
+    let all = variables(heap, roots.iter());
+    let addrs: Vec<Addr> = all.iter().flat_map(|variable| [variable.object, variable.array]).collect();
+    let numbers = live.numbers_of(&addrs);
+    let kept = all.into_iter().zip(numbers.as_chunks().0).filter_map(|(variable, &[object, array])| {
+        let number = object?;
+        (array == Some(retained.dominator(number))).then_some((number, variable.name))
     });
     // If several variables refer to one object, the first counts.
     let mut out = Variables::new();

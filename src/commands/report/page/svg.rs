@@ -6,6 +6,7 @@ use crate::commands::report::pictures::squarify::{Rect, squarify};
 use crate::commands::report::pictures::{Family, TreemapBox};
 use crate::commands::summary::KindRow;
 use crate::report::FrameRowKind;
+use crate::sums::SaturatingSum;
 use crate::units::{count, human};
 
 /// Width of every picture in its own units.
@@ -33,7 +34,7 @@ pub(super) fn kind_bar(
     let mut parts: Vec<(&KindRow, u64, u64)> =
         kinds.iter().map(|k| (k, of(k).0, of(k).1)).filter(|p| p.1 > 0).collect();
     parts.sort_by_key(|(kind, bytes, _)| (Family::of(kind.kind), std::cmp::Reverse(*bytes)));
-    let total: u64 = parts.iter().map(|p| p.1).sum();
+    let total: u64 = parts.iter().map(|p| p.1).saturating_sum();
     let view = format!("0 0 {WIDTH} {BAR}");
     out.open(
         "svg",

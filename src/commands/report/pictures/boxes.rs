@@ -14,6 +14,7 @@ use crate::commands::report::pictures::Family;
 use crate::map::Kind;
 use crate::map::kind_facts::Grouping;
 use crate::report::{ClusterContent, ClusterRow, RegionRow};
+use crate::sums::{SaturatingAdd, SaturatingSum};
 use crate::units::{count, human, round};
 
 /// Bytes of a box: written, in the core, and address space.
@@ -196,9 +197,9 @@ fn blocks(answers: &Answers, most: usize) -> (Vec<TreemapBox>, &'static str) {
     let Some(malloc) = &answers.malloc else { return Default::default() };
     let mut blocks: Vec<TreemapBox> =
         malloc.clusters.iter().take(most).map(|c| TreemapBox::leaf(cluster(c), [c.bytes; 3])).collect();
-    let title: u64 = malloc.clusters.iter().take(most).map(|c| c.bytes).sum();
+    let title: u64 = malloc.clusters.iter().take(most).map(|c| c.bytes).saturating_sum();
     // Blocks of other allocators have another kind.
-    let others: u64 = malloc.others.iter().map(|o| o.used.bytes).sum();
+    let others: u64 = malloc.others.iter().map(|o| o.used.bytes).saturating_sum();
     let used = malloc.total.used_bytes.saturating_sub(others);
     match used.checked_sub(title) {
         Some(0) => {}
@@ -258,7 +259,7 @@ fn types(answers: &Answers, generation: &str, most: usize) -> Vec<TreemapBox> {
     let mut sums: HashMap<&str, u64> = HashMap::new();
     for row in heapstat.types.iter().filter(|row| &*row.name != "Free") {
         for part in row.generations.iter().filter(|part| part.generation == generation) {
-            *sums.entry(&*row.name).or_default() += part.size;
+            sums.entry(&*row.name).or_default().add_saturating(part.size);
         }
     }
     let types =

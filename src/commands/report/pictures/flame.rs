@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::commands::threads::GroupRow;
 use crate::report::{FrameRow, FrameRowKind};
+use crate::sums::SaturatingAdd;
 
 /// Threads whose stacks begin with the same frames.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +79,7 @@ struct Node {
 
 fn add(nodes: &mut [Node], at: usize, threads: u64) {
     if let Some(node) = nodes.get_mut(at) {
-        node.threads += threads;
+        node.threads.add_saturating(threads);
     }
 }
 
@@ -132,6 +133,7 @@ fn steps(frames: &[FrameRow], managed: bool) -> Vec<(String, Option<FrameRowKind
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sums::SaturatingSum;
 
     fn frame(kind: FrameRowKind, method: Option<&str>, module: &str) -> FrameRow {
         FrameRow { kind, method: method.map(Into::into), module: Some(module.into()), ..FrameRow::default() }
@@ -175,7 +177,7 @@ mod tests {
     #[test]
     fn managed_frames_alone_still_count_all_threads() {
         let merged = merge(&stacks(), true);
-        let listed: u64 = merged.root.children.iter().map(|c| c.threads).sum();
+        let listed: u64 = merged.root.children.iter().map(|c| c.threads).saturating_sum();
         assert_eq!((merged.root.threads, listed), (4, 4));
         assert!(merged.root.children.iter().any(|c| c.name == "no managed frames" && c.threads == 1));
     }

@@ -39,14 +39,14 @@ pub(super) fn anonymous(
     let equal = anon::finding(session);
     let blocks = equal.as_ref().map(|equal| union(equal.blocks.clone())).unwrap_or_default();
     let equal = equal.map(|equal| equal.finding);
-    if !budget.allows("contents of anonymous memory", share.in_core, TOLD) {
-        not_looked_at(session, tally, share, (equal, &blocks), found);
-        return;
-    }
     let regions = share.regions.iter().filter_map(|&i| session.map().regions.get(i));
     let ranges: Vec<AddrRange> = regions.map(|r| r.range).collect();
     let destinations = Destinations::of(session.map());
-    let runs = filled(session.process.target(), &ranges, &destinations, progress);
+    let read = |_: &mut Budget| filled(session.process.target(), &ranges, &destinations, progress);
+    let Some(runs) = budget.run(session, "contents of anonymous memory", (share.in_core, TOLD), read) else {
+        not_looked_at(session, tally, share, (equal, &blocks), found);
+        return;
+    };
     // Each page is counted once: in the equal blocks, or by its content.
     let of_blocks = Makeup::of(blocks.iter().flat_map(|block| within(&runs, *block))).written().min(share.written);
     let others: Vec<Filled> = outside(&ranges, &blocks).iter().flat_map(|range| within(&runs, *range)).collect();

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::session::Session;
+
 /// A budget of wall-clock time, since users wait for the answer.
 pub(super) struct Budget {
     end: Option<Instant>,
@@ -30,6 +32,35 @@ impl Budget {
             left.as_secs_f64()
         ));
         false
+    }
+}
+
+impl Budget {
+    /// Runs an analysis if the estimate allows it. Estimates can be wrong, so its loops end when the time is up; then
+    /// there is no result, and `what` is recorded as skipped. The analysis must not store anything for later ones.
+    pub(super) fn run<T>(
+        &mut self,
+        session: &Session<'_>,
+        what: &str,
+        (bytes, a_second): (u64, u64),
+        analysis: impl FnOnce(&mut Budget) -> T,
+    ) -> Option<T> {
+        if !self.allows(what, bytes, a_second) {
+            return None;
+        }
+        let Some(end) = self.end else { return Some(analysis(self)) };
+        let limit = session.process.target().reads().deadline().limit(end);
+        let result = analysis(self);
+        if limit.finish() {
+            return Some(result);
+        }
+        self.ended_early(what);
+        None
+    }
+
+    /// Records `what` as ended before it was complete.
+    pub(super) fn ended_early(&mut self, what: &str) {
+        self.left_out.push(format!("{what} (took longer than estimated)"));
     }
 }
 

@@ -1,12 +1,13 @@
 //! Native memory that managed objects own: direct and mapped buffers, and what retains them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use crate::addr::Addr;
 use crate::analysis::roots::{RuntimeRoots, Unreached};
 use crate::commands::triage::analysis::{biggest, counted};
 use crate::map::Confidence;
 use crate::report::{BufferMemory, Finding, Severity};
-use crate::runtimes::api::{ManagedRuntime, ObjectNames, OwnedBuffer};
+use crate::runtimes::api::{ManagedRuntime, ObjectNames, OwnedBuffer, RootKind, TypeIndex};
 use crate::runtimes::graph::Retained;
 use crate::session::Session;
 use crate::units::round;
@@ -49,31 +50,66 @@ pub(super) fn sums(session: &Session<'_>) -> Option<Finding> {
     Some(finding.about(allocated.1).known(Confidence::Exact).more("holders").within("malloc"))
 }
 
-/// Adds to the finding what retains the buffers of `runtime`.
-pub(super) fn tell_keepers(
-    finding: &mut Finding,
-    runtime: &dyn ManagedRuntime,
-    retained: &Retained<'_>,
-    names: &mut ObjectNames<'_>,
-    rooted: &RuntimeRoots<'_>,
-) {
-    let mut keepers: BTreeMap<String, u64> = BTreeMap::new();
-    let mut dead = 0_u64;
-    for buffer in runtime.buffers() {
-        match retained.live.number_of(buffer.object) {
-            None | Some(0) => dead = dead.saturating_add(buffer.range.len()),
-            Some(number) => {
-                let keeper = keeper(number, retained, names);
-                *keepers.entry(keeper).or_default() += buffer.range.len();
-            }
+/// What retains an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Keeper {
+    /// An object of a type.
+    Type(TypeIndex),
+    /// Roots of one kind.
+    Roots(RootKind),
+    /// Roots of several kinds.
+    SeveralRoots,
+}
+
+impl Keeper {
+    fn name(self, names: &mut ObjectNames<'_>) -> String {
+        match self {
+            Keeper::Type(kind) => names.of_kind(kind).shown().to_string(),
+            Keeper::Roots(kind) => format!("roots ({})", kind.name()),
+            Keeper::SeveralRoots => "several roots".to_owned(),
         }
     }
-    if !keepers.is_empty() {
-        finding.text.push_str(&format!(" Retained by {}.", biggest(keepers.into_iter().collect(), NAMES)));
+}
+
+/// Sentences on what retains the buffers of a runtime. Takes one scan of the live objects, and a bounded number of
+/// steps for each object that retains buffers.
+pub(super) fn keepers(rooted: &RuntimeRoots<'_>, retained: &Retained<'_>, names: &mut ObjectNames<'_>) -> String {
+    let buffers = rooted.runtime.buffers();
+    let owners: Vec<Addr> = buffers.iter().map(|buffer| buffer.object).collect();
+    let mut by_dominator: HashMap<u32, u64> = HashMap::new();
+    let mut dead = 0_u64;
+    for (buffer, number) in buffers.iter().zip(retained.live.numbers_of(&owners)) {
+        let sum = match number {
+            None | Some(0) => &mut dead,
+            Some(number) => by_dominator.entry(retained.dominator(number)).or_default(),
+        };
+        *sum = sum.saturating_add(buffer.range.len());
+    }
+    let mut library: HashMap<TypeIndex, bool> = HashMap::new();
+    let mut is_library = |kind: TypeIndex, names: &mut ObjectNames<'_>| {
+        *library.entry(kind).or_insert_with(|| {
+            let name = names.of_kind(kind).shown().to_string();
+            LIBRARY.iter().any(|package| name.starts_with(package))
+        })
+    };
+    let mut sums: BTreeMap<Keeper, u64> = BTreeMap::new();
+    for (dominator, bytes) in by_dominator {
+        let sum = sums.entry(keeper(dominator, retained, |kind| is_library(kind, names))).or_default();
+        *sum = sum.saturating_add(bytes);
+    }
+    let mut text = String::new();
+    if !sums.is_empty() {
+        // Types of several modules can have one name.
+        let mut named: BTreeMap<String, u64> = BTreeMap::new();
+        for (keeper, bytes) in sums {
+            let sum = named.entry(keeper.name(names)).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
+        text.push_str(&format!(" Retained by {}.", biggest(named.into_iter().collect(), NAMES)));
     }
     if dead > 0 {
         let dead = round(dead);
-        finding.text.push_str(&match rooted.unreached() {
+        text.push_str(&match rooted.unreached() {
             Unreached::Collectible => format!(" {dead} belong to unreachable objects: a collection would free them."),
             Unreached::Kept(why) => format!(" {dead} belong to unreachable objects, but {why}."),
             Unreached::Unknown => format!(
@@ -82,24 +118,23 @@ pub(super) fn tell_keepers(
             ),
         });
     }
+    text
 }
 
-/// Describes what retains an object: its nearest dominator outside the runtime's own library.
-fn keeper(number: u32, retained: &Retained<'_>, names: &mut ObjectNames<'_>) -> String {
+/// The nearest of an object's dominators that is outside the runtime's own library. `dominator` is the immediate one.
+fn keeper(dominator: u32, retained: &Retained<'_>, mut is_library: impl FnMut(TypeIndex) -> bool) -> Keeper {
     let mut last = None;
-    let mut at = number;
+    let mut at = dominator;
     for _ in 0..STEPS {
-        at = retained.dominator(at);
         if let Some(source) = retained.live.root_node(at) {
-            let name = format!("roots ({})", source.kind.name());
-            return last.unwrap_or(name);
+            return last.unwrap_or(Keeper::Roots(source.kind));
         }
         let Some(kind) = retained.kind(at) else { break };
-        let name = names.of_kind(kind).shown();
-        if !LIBRARY.iter().any(|package| name.starts_with(package)) {
-            return name;
+        if !is_library(kind) {
+            return Keeper::Type(kind);
         }
-        last = last.or(Some(name));
+        last = last.or(Some(Keeper::Type(kind)));
+        at = retained.dominator(at);
     }
-    last.unwrap_or_else(|| "several roots".to_owned())
+    last.unwrap_or(Keeper::SeveralRoots)
 }

@@ -26,6 +26,9 @@ const COUNTED: u64 = 1 << 30;
 const STRINGS: u64 = 400 << 20;
 const GRAPH: u64 = 200 << 20;
 
+/// Name of the analysis of equal strings.
+const EQUAL_STRINGS: &str = "equal strings";
+
 /// Minimum share of a heap in percent, and minimum bytes, of waste to be reported.
 const MUCH: u64 = 20;
 const LARGE: u64 = 16 << 20;
@@ -50,34 +53,47 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     };
     let by_kind = tally.by_kind(session);
     for of_runtime in runtimes.iter().filter_map(|runtime| runtime.findings()) {
-        if !of_runtime.walks() || budget.allows("containers and caches", share.in_core, STRINGS) {
+        if of_runtime.walks() {
+            let cost = (share.in_core, STRINGS);
+            let findings = budget.run(session, "containers and caches", cost, |_| of_runtime.find(&by_kind));
+            found.findings.extend(findings.into_iter().flatten());
+        } else {
             found.findings.extend(of_runtime.find(&by_kind));
         }
     }
-    if runtimes.iter().all(|runtime| runtime.heap().is_none())
-        || !budget.allows("objects by type", share.in_core, COUNTED)
-    {
+    let by_type = match runtimes.iter().all(|runtime| runtime.heap().is_none()) {
+        true => None,
+        false => budget.run(session, "objects by type", (share.in_core, COUNTED), |_| {
+            heapstat::heapstat(session, &HeapStatOptions::default(), progress)
+        }),
+    };
+    let Some(report) = by_type else {
         let has_segments = |gc: &dyn ClrGc| !gc.heaps().segments.is_empty();
         let more =
             if runtimes.iter().filter_map(|runtime| runtime.clr_gc()).any(has_segments) { "heap" } else { "info" };
         found.findings.push(sentence(format!("{title}: {} written.", round(share.written))).more(more));
         return;
-    }
-    let strings = budget.allows("equal strings", share.written, STRINGS);
-    let report = heapstat::heapstat(session, &HeapStatOptions::default(), progress);
+    };
+    let strings = budget.allows(EQUAL_STRINGS, share.written, STRINGS);
     let types = report.types.iter().filter(|t| &*t.name != FREE_NAME).map(|t| (t.name.to_string(), t.size)).collect();
     let objects = report.total.objects.saturating_sub(report.free.objects);
     let size = report.total.size.saturating_sub(report.free.size);
     let mut buffers = buffers::sums(session);
-    let mut graph = Liveness { asked: dotnet::findings::loader_objects(session), ..Liveness::default() };
-    if budget.allows("retained sizes", share.written, GRAPH) {
+    let of_graph = budget.run(session, "retained sizes", (share.written, GRAPH), |budget| {
+        let mut graph = Liveness { asked: dotnet::findings::loader_objects(session), ..Liveness::default() };
+        let (mut findings, mut keepers) = (Vec::new(), String::new());
         with_retained(session, |retained, names, rooted| {
-            if let Some(finding) = &mut buffers {
-                buffers::tell_keepers(finding, rooted.runtime, retained, names, rooted);
-            }
-            found.findings.extend(suspects(retained, names, rooted, budget));
-            found.findings.extend(graph.add(rooted, retained, strings.then_some(&report), progress));
+            keepers.push_str(&buffers::keepers(rooted, retained, names));
+            findings.extend(suspects(session, retained, names, rooted, budget));
+            findings.extend(graph.add(rooted, retained, strings.then_some(&report), progress));
         });
+        (findings, keepers, graph)
+    });
+    let mut graph = Liveness::default();
+    if let Some((findings, keepers, of_objects)) = of_graph {
+        graph = of_objects;
+        found.findings.extend(findings);
+        buffers.iter_mut().for_each(|finding| finding.text.push_str(&keepers));
     }
     let whole = runtimes.iter().filter(|runtime| runtime.heap().is_some()).count() == graph.runtimes;
     if objects == 0 {
@@ -100,8 +116,12 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     }
     if strings {
         // Without the graph, dead strings can't be told from live ones.
-        let sums = if whole { graph.strings } else { all_strings(session, &report, progress) };
-        found.findings.extend(equal_strings(&sums, whole, report.total.size));
+        let sums = match whole {
+            true => Some(graph.strings),
+            false => budget
+                .run(session, EQUAL_STRINGS, (share.written, STRINGS), |_| all_strings(session, &report, progress)),
+        };
+        found.findings.extend(sums.and_then(|sums| equal_strings(&sums, whole, report.total.size)));
     }
     let dead = whole.then_some(&graph.dead);
     found.findings.extend(dotnet::findings::of_types(session, &report.types, size, dead));

@@ -9,6 +9,7 @@ use crate::map::kind_facts::Contents;
 use crate::map::{Confidence, Kind, Region};
 use crate::report::{Finding, Severity};
 use crate::session::Session;
+use crate::sums::SaturatingAdd;
 use crate::units::{count, human, round};
 
 /// Maximum number of files named.
@@ -187,7 +188,7 @@ fn by_file(session: &Session<'_>, tally: &Tally, share: &Share) -> Vec<(String, 
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for &i in &share.regions {
         let Some(region) = session.map().regions.get(i) else { continue };
-        *sums.entry(module(region)).or_default() += tally.written.get(i).copied().unwrap_or(0);
+        sums.entry(module(region)).or_default().add_saturating(tally.written.get(i).copied().unwrap_or(0));
     }
     sums.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
 }
@@ -195,7 +196,7 @@ fn by_file(session: &Session<'_>, tally: &Tally, share: &Share) -> Vec<(String, 
 fn by_kind<'r>(tally: &Tally, regions: impl Iterator<Item = &'r Region>, share: &Share) -> Vec<(String, u64)> {
     let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
     for (region, i) in regions.zip(&share.regions) {
-        *sums.entry(region.kind).or_default() += tally.written.get(*i).copied().unwrap_or(0);
+        sums.entry(region.kind).or_default().add_saturating(tally.written.get(*i).copied().unwrap_or(0));
     }
     sums.into_iter().map(|(kind, bytes)| (kind.to_string(), bytes)).collect()
 }

@@ -7,6 +7,7 @@ use crate::commands::triage::analysis::budget::Budget;
 use crate::commands::triage::analysis::tally::{Subject, Tally};
 use crate::commands::triage::analysis::{Found, biggest, counted, plain};
 use crate::map::Confidence;
+use crate::native::foreign::FIBER_STACK;
 use crate::native::malloc::{self as heaps, Malloc, UsageSplit};
 use crate::progress::Progress;
 use crate::report::{ClusterRow, Finding, Severity};
@@ -153,9 +154,15 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
             let known = || rows.iter().filter(|row| row.low.is_some());
             let stacks = known().count() as u64;
             let rss = known().map(|row| row.resident.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
+            let regions = share.regions.iter().filter_map(|&i| session.map().regions.get(i));
+            let fibers = regions.filter(|region| &*region.detail == FIBER_STACK).count() as u64;
             let text = format!(
-                "{} reserve {} of address space{}{}.",
+                "{}{} reserve {} of address space{}{}.",
                 counted(stacks, "thread stack", "thread stacks"),
+                match fibers {
+                    0 => String::new(),
+                    n => format!(" and {}", counted(n, "fiber stack", "fiber stacks")),
+                },
                 round(share.size),
                 zeros.map_or_else(String::new, |_| match known().all(|row| row.lost || row.touched.is_some()) {
                     true => format!(", {} written", round(share.written)),

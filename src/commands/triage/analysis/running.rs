@@ -12,6 +12,7 @@ use crate::commands::triage::analysis::budget::Budget;
 use crate::map::Confidence;
 use crate::report::{Finding, FrameRow, FrameRowKind, Severity, ThreadRow};
 use crate::session::Session;
+use crate::sums::SaturatingSum;
 use crate::targets::threads::tid_text;
 use crate::units::{count, exact, round};
 
@@ -148,7 +149,7 @@ fn finding(pool: &Pool, members: &Members) -> Finding {
     if !gathered {
         parts = vec![format!("in {}", count(places.len() as u64, "different function"))];
     } else if !rest.is_empty() {
-        let others: u64 = rest.iter().map(|(_, n)| n).sum();
+        let others: u64 = rest.iter().map(|(_, n)| *n).saturating_sum();
         parts.push(format!("{} in {}", exact(others), count(rest.len() as u64, "other function")));
     }
     let text = format!("{who}: {}. Written stack memory: {}.", parts.join(", "), round(members.written));

@@ -10,6 +10,8 @@ use crate::map::Confidence;
 use crate::report::{Finding, RootPathRow, Severity};
 use crate::runtimes::api::ObjectNames;
 use crate::runtimes::graph::{Graph, PathSearch, Retained};
+use crate::session::Session;
+use crate::sums::SaturatingSum;
 use crate::units::{exact, round};
 
 /// Minimum size of an object to be considered: in percent of all live objects, and in bytes.
@@ -49,6 +51,7 @@ const OF_CLASS: [&str; 2] = ["static ", "global "];
 
 /// Reports what retains most of the live objects.
 pub(super) fn suspects(
+    session: &Session<'_>,
     retained: &Retained<'_>,
     names: &mut ObjectNames<'_>,
     runtime_roots: &RuntimeRoots<'_>,
@@ -63,9 +66,7 @@ pub(super) fn suspects(
     found.sort_by_key(|s| (std::cmp::Reverse(s.way.first().map_or(0, |&n| retained.bytes(n))), s.way.first().copied()));
     found.truncate(TOLD);
     let mut out = Vec::new();
-    let searches = found.len() as u64;
-    let roots =
-        searches > 0 && budget.allows("roots of the largest retainers", total.saturating_mul(searches), SEARCHED);
+    let mut objects = Vec::new();
     for suspect in &found {
         // An object that is not reached may be alive.
         let whole = if runtime_roots.not_read.is_empty() { "live objects" } else { "the objects reached" };
@@ -73,11 +74,18 @@ pub(super) fn suspects(
         if !runtime_roots.not_read.is_empty() {
             finding.evidence.push_str(&format!("; not read: {}", runtime_roots.not_read.join(", ")));
         }
-        let object = suspect.way.first().and_then(|&n| retained.live.object(n));
-        if let Some(object) = object.filter(|_| roots) {
-            finding.evidence.extend(root(object, retained, names, runtime_roots).map(|root| format!(". Root: {root}")));
-        }
         out.push(finding);
+        objects.push(suspect.way.first().and_then(|&n| retained.live.object(n)));
+    }
+    if out.is_empty() {
+        return out;
+    }
+    let cost = (total.saturating_mul(out.len() as u64), SEARCHED);
+    let roots = budget.run(session, "roots of the largest retainers", cost, |_| {
+        objects.into_iter().map(|object| root(object?, retained, names, runtime_roots)).collect::<Vec<_>>()
+    });
+    for (finding, root) in out.iter_mut().zip(roots.into_iter().flatten()) {
+        finding.evidence.extend(root.map(|root| format!(". Root: {root}")));
     }
     out
 }
@@ -132,7 +140,7 @@ fn gathered<K: PartialEq>(large: Vec<(u32, u32, u64)>, kind: impl Fn(u32) -> K) 
         let Some(&last) = way.last() else { continue };
         let bytes = known.get(&last).copied().unwrap_or(0);
         let below = parts.get(&last).map(Vec::as_slice).unwrap_or_default();
-        let sum: u64 = below.iter().filter_map(|n| known.get(n)).sum();
+        let sum: u64 = below.iter().filter_map(|n| known.get(n)).copied().saturating_sum();
         let alike = below.len() > 1 && below.windows(2).all(|pair| matches!(pair, [a, b] if kind(*a) == kind(*b)));
         if alike || sum.saturating_mul(100) < bytes.saturating_mul(WAY) {
             out.push(Suspect { way });

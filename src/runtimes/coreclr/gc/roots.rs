@@ -20,6 +20,7 @@ use crate::runtimes::coreclr::gc::handles;
 use crate::runtimes::coreclr::heap::Heap;
 use crate::runtimes::coreclr::threads::{ManagedThread, StackRefs, threads};
 use crate::runtimes::coreclr::types::TypeSystem;
+use crate::sums::SaturatingSum;
 
 /// A thread's array of statics. Kinds of handles have lower numbers.
 const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 1, "ThreadStatics");
@@ -182,8 +183,8 @@ fn coverage(stacks: &[StackRefs]) -> StackCoverage {
     }
     StackCoverage {
         threads: stacks.len() as u64,
-        frames_precise: stacks.iter().map(|s| s.frames.0).sum(),
-        frames_conservative: stacks.iter().map(|s| s.frames.1).sum(),
+        frames_precise: stacks.iter().map(|s| s.frames.0).saturating_sum(),
+        frames_conservative: stacks.iter().map(|s| s.frames.1).saturating_sum(),
         conservative: reasons.into_iter().map(|(why, threads)| (why, threads.len() as u64)).collect(),
     }
 }

@@ -20,6 +20,7 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::range_map::Ranged;
 use crate::runtimes::coreclr::runtime::Runtime;
+use crate::sums::SaturatingSum;
 
 /// Memory handed out by the allocator.
 #[derive(Clone, Debug, Default)]
@@ -129,7 +130,7 @@ impl<'a> Search<'a> {
             }
             end = offset.saturating_add(len);
         }
-        let all: u64 = offsets.iter().map(|o| o.1).sum();
+        let all: u64 = offsets.iter().map(|o| o.1).saturating_sum();
         let missing = given.checked_sub(all)?;
         // An allocator that is being modified may lack a block, but not more than half of the bytes.
         if used.is_empty() || missing > all {

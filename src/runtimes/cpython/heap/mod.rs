@@ -90,6 +90,11 @@ pub struct Heap<'p> {
 }
 
 impl<'p> Heap<'p> {
+    /// Whether the time limit of the current analysis has passed.
+    fn has_passed(&self) -> bool {
+        self.runtime.process.target().reads().deadline().has_passed()
+    }
+
     /// Classifies all blocks and finds all objects.
     ///
     /// # Errors

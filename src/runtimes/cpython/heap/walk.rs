@@ -7,6 +7,7 @@ use super::types::{TypeCache, index_of_owned};
 use crate::addr::{Addr, AddrRange};
 use crate::runtimes::api::{FREE, HeapRange, Object, UnwalkedRanges, Walker};
 use crate::runtimes::cpython::obmalloc::PoolState;
+use crate::targets::deadline::QUERY_INTERVAL;
 
 pub(super) struct PyWalker<'h, 'p> {
     heap: &'h Heap<'p>,
@@ -30,7 +31,10 @@ impl<'h, 'p> PyWalker<'h, 'p> {
 impl PyWalker<'_, '_> {
     /// Visits objects and owned memory outside the arenas.
     fn outside(&mut self, all: &[OutsideBlock], visit: &mut dyn FnMut(&Object)) {
-        for outside in all {
+        for (i, outside) in all.iter().enumerate() {
+            if i.is_multiple_of(QUERY_INTERVAL) && self.heap.has_passed() {
+                return;
+            }
             let (at, size) = (Addr::new(outside.at), outside.end - outside.start);
             match outside.owned {
                 Some(kind) => visit(&Object { addr: at, kind: index_of_owned(kind), size }),
@@ -91,6 +95,9 @@ impl PyWalker<'_, '_> {
 impl Walker for PyWalker<'_, '_> {
     fn walk(&mut self, heap_range: &HeapRange, unwalked: &mut UnwalkedRanges, visit: &mut dyn FnMut(&Object)) {
         let heap = self.heap;
+        if heap.has_passed() {
+            return;
+        }
         match heap.census.arena_of_range(heap_range) {
             Some(map) => self.pools(map, &map.pools, unwalked, visit),
             None => self.outside(heap.census.outside_in(heap_range.range), visit),

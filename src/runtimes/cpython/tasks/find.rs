@@ -1,6 +1,8 @@
 //! Tasks and futures of asyncio: those of its C module (Modules/_asynciomodule.c), and those written in Python.
 
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::coroutine::suspended;
@@ -45,6 +47,28 @@ pub(super) struct TaskFinder<'c, 'p> {
     pub(super) objects: Objects<'p>,
     walks: Walks,
     types: HashSet<Addr>,
+    /// What futures of `asyncio.gather` wait for, by their addresses.
+    gathers: RefCell<HashMap<Addr, Rc<Gather>>>,
+    /// How many more children of such futures may be read.
+    children_left: Cell<u64>,
+}
+
+/// The children of a future of `asyncio.gather`.
+#[derive(Default)]
+pub(super) struct Gather {
+    /// How many there are.
+    pub(super) count: u64,
+    /// Those that were read.
+    children: Vec<Addr>,
+    /// How many of these are pending.
+    pub(super) pending: u64,
+}
+
+impl Gather {
+    /// Whether all children were read.
+    pub(super) fn is_whole(&self) -> bool {
+        self.children.len() as u64 == self.count
+    }
 }
 
 impl<'c, 'p> TaskFinder<'c, 'p> {
@@ -57,7 +81,8 @@ impl<'c, 'p> TaskFinder<'c, 'p> {
             TASKS.map(|(module, name)| objects.lookup(dict(module)?, name))
         };
         let types = runtime.interpreters.iter().flat_map(of).flatten().collect();
-        Some(TaskFinder { python, heap, objects, walks, types })
+        let (gathers, children_left) = (RefCell::default(), Cell::new(limits::MAX_GATHERED));
+        Some(TaskFinder { python, heap, objects, walks, types, gathers, children_left })
     }
 
     /// All tasks that are not done, sorted by address.
@@ -156,16 +181,25 @@ impl<'c, 'p> TaskFinder<'c, 'p> {
         kind(at).or_else(inner)
     }
 
-    /// The tasks that a future of `asyncio.gather` waits for.
-    pub(super) fn gathered(&self, future: Addr) -> Vec<Addr> {
+    /// What a future of `asyncio.gather` waits for. Each future is read once, however many tasks wait for it.
+    pub(super) fn gathered(&self, future: Addr) -> Rc<Gather> {
+        if let Some(known) = self.gathers.borrow().get(&future) {
+            return Rc::clone(known);
+        }
         let read = || {
             let list = self.objects.attribute(future, "_children")?;
-            let count = u64::try_from(self.objects.ob_size(list)?).ok()?.min(limits::MAX_PY_TASKS as u64);
+            let count = u64::try_from(self.objects.ob_size(list)?).ok()?;
             let items = self.objects.ptr_at(list, self.objects.shape.list_items)?;
-            let item = |i: u64| self.objects.ptr_at(items, 8 * i);
-            Some((0..count).map_while(item).collect())
+            let readable = count.min(self.children_left.get());
+            let item = |i: u64| self.objects.ptr_at(items, i.checked_mul(8)?);
+            let children: Vec<Addr> = (0..readable).map_while(item).collect();
+            self.children_left.set(self.children_left.get().saturating_sub(children.len() as u64));
+            let pending = children.iter().filter(|child| self.is_pending(**child) == Some(true)).count() as u64;
+            Some(Gather { count, children, pending })
         };
-        read().unwrap_or_default()
+        let gather = Rc::new(read().unwrap_or_default());
+        self.gathers.borrow_mut().insert(future, Rc::clone(&gather));
+        gather
     }
 }
 
@@ -194,6 +228,8 @@ impl CPython<'_> {
         let names: HashMap<Addr, Option<String>> = all.iter().map(|task| (task.address, task.name.clone())).collect();
         let mut waiters: HashMap<Addr, Vec<Addr>> = HashMap::new();
         let mut seen = HashSet::new();
+        // Many tasks may wait for one future with many children.
+        let (mut waits_left, mut ignored) = (limits::MAX_GATHERED, 0_u64);
         for task in &all {
             let Some(waiter) = task.waiter else { continue };
             let mut wait = |of: Addr| {
@@ -203,8 +239,15 @@ impl CPython<'_> {
             };
             wait(waiter);
             if wait_text::is_gather(&finder, waiter) {
-                finder.gathered(waiter).into_iter().for_each(wait);
+                let gather = finder.gathered(waiter);
+                let followed = usize::try_from(waits_left).unwrap_or(usize::MAX).min(gather.children.len());
+                waits_left = waits_left.saturating_sub(followed as u64);
+                ignored = ignored.saturating_add(gather.count.saturating_sub(followed as u64));
+                gather.children.iter().take(followed).for_each(|child| wait(*child));
             }
+        }
+        if ignored > 0 {
+            self.warn("tasks", &format!("{} waits for tasks of asyncio.gather are ignored", exact(ignored)));
         }
         let codes = &self.all_code().codes;
         for task in all {

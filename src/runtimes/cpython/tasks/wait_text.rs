@@ -52,9 +52,9 @@ fn description(finder: &TaskFinder<'_, '_>, task: &PendingTask, names: &HashMap<
         return format!("the task {name}");
     }
     if is_gather(finder, waiter) {
-        let children = finder.gathered(waiter);
-        let left = children.iter().filter(|child| finder.is_pending(**child) == Some(true)).count();
-        return format!("asyncio.gather of {}, {left} of them pending", children.len());
+        let gather = finder.gathered(waiter);
+        let at_least = if gather.is_whole() { "" } else { "at least " };
+        return format!("asyncio.gather of {}, {at_least}{} of them pending", gather.count, gather.pending);
     }
     let by_function = task.coroutines.first().and_then(|(_, _, frame)| by_function(finder, frame));
     by_function.unwrap_or_else(|| {

@@ -15,6 +15,7 @@ use rayon::prelude::*;
 use crate::runtimes::graph::budget::{Charge, Table};
 #[cfg(test)]
 use crate::runtimes::graph::budget::{GraphError, MemoryBudget};
+use crate::sums::SaturatingSum;
 
 pub(super) use block::{Block, RefList};
 pub(super) use build::{Builder, Store};
@@ -66,7 +67,7 @@ struct ChunkBytes {
 impl Adjacency {
     /// Joins chunks, which are in the order of their objects.
     pub(super) fn new(store: Store<'_>, chunks: Vec<Chunk>) -> Adjacency {
-        let references = chunks.iter().map(|chunk| chunk.references).sum();
+        let references = chunks.iter().map(|chunk| chunk.references).saturating_sum();
         Adjacency { chunks, tables: store.into_tables(), references }
     }
 

@@ -10,6 +10,7 @@ use crate::commands::report::page::{Pair, View};
 use crate::commands::report::pictures::Family;
 use crate::commands::summary::KindRow;
 use crate::report::{Finding, Severity};
+use crate::sums::SaturatingSum;
 use crate::targets::Producer;
 use crate::units::{human, noun};
 
@@ -148,7 +149,7 @@ fn bars(out: &mut Html, view: &View<'_>) {
     // Reserved ranges would hide the rest, because gdb writes them as zeros.
     let apart: Vec<KindRow> =
         summary.kinds.iter().filter(|k| Family::of(k.kind) != Family::Reserved).cloned().collect();
-    let held: u64 = apart.iter().map(|k| k.in_core).sum();
+    let held: u64 = apart.iter().map(|k| k.in_core).saturating_sum();
     let beside = summary.total.in_core.saturating_sub(held);
     let beside = if beside > 0 { format!(", plus {} of reserved ranges", human(beside)) } else { String::new() };
     let live = view.core.producer == Producer::Live;

@@ -10,6 +10,7 @@ use crate::commands::report::page::{Pair, View};
 use crate::commands::report::pictures::Family;
 use crate::commands::summary::{KindRow, SummaryReport};
 use crate::map::Kind;
+use crate::sums::SaturatingSum;
 use crate::units::{exact, human};
 
 /// Maximum number of rows of each table.
@@ -191,12 +192,12 @@ fn types(out: &mut Html, pair: &Pair) {
             &mut table,
             vec![
                 Cell::Text(format!("{} more with smaller changes", exact(between.len() as u64))),
-                Cell::Count(between.iter().map(|t| t.old_count).sum()),
-                Cell::Count(between.iter().map(|t| t.new_count).sum()),
-                Cell::CountChange(between.iter().map(|t| t.delta_count).sum()),
-                Cell::Size(between.iter().map(|t| t.old).sum()),
-                Cell::Size(between.iter().map(|t| t.new).sum()),
-                Cell::SizeChange(between.iter().map(|t| t.delta).sum()),
+                Cell::Count(between.iter().map(|t| t.old_count).saturating_sum()),
+                Cell::Count(between.iter().map(|t| t.new_count).saturating_sum()),
+                Cell::CountChange(between.iter().map(|t| t.delta_count).saturating_sum()),
+                Cell::Size(between.iter().map(|t| t.old).saturating_sum()),
+                Cell::Size(between.iter().map(|t| t.new).saturating_sum()),
+                Cell::SizeChange(between.iter().map(|t| t.delta).saturating_sum()),
             ],
         );
     }
@@ -234,10 +235,10 @@ fn blocks(out: &mut Html, pair: &Pair) {
             vec![
                 Cell::Text(format!("{} more sizes with smaller changes", exact(between.len() as u64))),
                 Cell::Text(String::new()),
-                Cell::Count(between.iter().map(|s| s.old_count).sum()),
-                Cell::Count(between.iter().map(|s| s.new_count).sum()),
-                Cell::CountChange(between.iter().map(|s| s.delta_count).sum()),
-                Cell::SizeChange(between.iter().map(|s| s.delta).sum()),
+                Cell::Count(between.iter().map(|s| s.old_count).saturating_sum()),
+                Cell::Count(between.iter().map(|s| s.new_count).saturating_sum()),
+                Cell::CountChange(between.iter().map(|s| s.delta_count).saturating_sum()),
+                Cell::SizeChange(between.iter().map(|s| s.delta).saturating_sum()),
             ],
         );
     }

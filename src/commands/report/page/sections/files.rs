@@ -9,6 +9,7 @@ use crate::commands::report::page::table::{Cell, Table};
 use crate::commands::report::pictures::Family;
 use crate::map::Kind;
 use crate::map::kind_facts::Backing;
+use crate::sums::SaturatingSum;
 use crate::units::exact;
 
 /// Writes the section on loader heaps and the GC's segments.
@@ -40,7 +41,8 @@ pub(super) fn runtime(out: &mut Html, view: &View<'_>) {
                 vec![Cell::Text(format!("{} more", exact(rows))), blank(), blank(), Cell::Size(bytes)],
             );
         } else {
-            let sum = |of: fn(&crate::commands::dotnet::heap::LoaderHeapRow) -> u64| loader.iter().map(of).sum();
+            let sum =
+                |of: fn(&crate::commands::dotnet::heap::LoaderHeapRow) -> u64| loader.iter().map(of).saturating_sum();
             let all = vec![
                 Cell::Text("all".to_owned()),
                 blank(),
@@ -138,7 +140,7 @@ pub(super) fn files(out: &mut Html, view: &View<'_>) {
         ]);
     }
     if !rest.is_empty() {
-        let sum = |of: fn(&(u64, u64)) -> u64| Cell::Size(Some(rest.iter().map(|(_, sums)| of(sums)).sum()));
+        let sum = |of: fn(&(u64, u64)) -> u64| Cell::Size(Some(rest.iter().map(|(_, sums)| of(sums)).saturating_sum()));
         let more = Cell::Text(format!("{} more", exact(rest.len() as u64)));
         rest_row(&mut table, vec![more, Cell::Text(String::new()), sum(|s| s.0), sum(|s| s.1)]);
     }

@@ -7,6 +7,7 @@ use crate::commands::report::page::html::Html;
 use crate::commands::report::page::sections::{command, left_out, rest_row};
 use crate::commands::report::page::table::{Cell, Table, percent};
 use crate::commands::retained::DominatorNode;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 use crate::units::{count, exact, human};
 
 pub(super) fn heap(out: &mut Html, view: &View<'_>) {
@@ -27,7 +28,7 @@ fn types(out: &mut Html, view: &View<'_>) {
     let generations: Vec<&'static str> = {
         let mut sums: BTreeMap<&'static str, u64> = BTreeMap::new();
         for part in heapstat.types.iter().flat_map(|t| &t.generations) {
-            *sums.entry(part.generation).or_default() += part.size;
+            sums.entry(part.generation).or_default().add_saturating(part.size);
         }
         let mut names: Vec<_> = sums.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
         names.sort_by_key(|&(name, bytes)| (std::cmp::Reverse(bytes), name));
@@ -51,7 +52,7 @@ fn types(out: &mut Html, view: &View<'_>) {
         ];
         cells.extend(generations.iter().map(|name| {
             let parts = row.generations.iter().filter(|part| part.generation == *name);
-            Cell::Size(Some(parts.map(|part| part.size).sum()))
+            Cell::Size(Some(parts.map(|part| part.size).saturating_sum()))
         }));
         table.rows.push(cells);
     }

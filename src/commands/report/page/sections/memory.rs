@@ -6,6 +6,7 @@ use crate::commands::report::page::sections::{command, left_out};
 use crate::commands::report::page::svg;
 use crate::commands::report::page::table::{Cell, Table};
 use crate::commands::report::pictures::Family;
+use crate::sums::SaturatingSum;
 use crate::units::{exact, human};
 
 /// Writes the treemap and the table of kinds.
@@ -114,7 +115,7 @@ pub(super) fn map(out: &mut Html, view: &View<'_>) {
     if count > 0 {
         let size = size.saturating_add(bytes.unwrap_or(0));
         let whole = view.answers.summary.total.in_core;
-        let listed: u64 = rows.iter().filter_map(row).map(|r| r.in_core).sum();
+        let listed: u64 = rows.iter().filter_map(row).map(|r| r.in_core).saturating_sum();
         table.foot.push(vec![
             Cell::Text(format!("{} more", exact(count))),
             Cell::Size(Some(size)),

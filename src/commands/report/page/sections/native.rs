@@ -7,6 +7,7 @@ use crate::commands::report::page::sections::{command, left_out, rest_row};
 use crate::commands::report::page::table::{Cell, Table};
 use crate::commands::report::pictures::boxes::cluster;
 use crate::report::ClusterRow;
+use crate::sums::SaturatingSum;
 use crate::units::{count, exact, human};
 
 pub(super) fn native(out: &mut Html, view: &View<'_>) {
@@ -239,8 +240,8 @@ fn clusters(out: &mut Html, id: &'static str, clusters: &[ClusterRow]) {
             &mut table,
             vec![
                 Cell::Text(format!("{} more", exact(rest.len() as u64))),
-                Cell::Count(Some(rest.iter().map(|r| r.count).sum())),
-                Cell::Size(Some(rest.iter().map(|r| r.bytes).sum())),
+                Cell::Count(Some(rest.iter().map(|r| r.count).saturating_sum())),
+                Cell::Size(Some(rest.iter().map(|r| r.bytes).saturating_sum())),
             ],
         );
     }

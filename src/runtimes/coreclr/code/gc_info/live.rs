@@ -8,6 +8,7 @@ use super::bits::Bits;
 use super::encoding::CHUNK_BITS;
 use super::slots::SlotLocation;
 use super::{GcInfo, GcInfoError, Slot};
+use crate::sums::SaturatingSum;
 
 /// How execution stopped at a frame's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +152,7 @@ impl GcInfo<'_> {
             return Err(GcInfoError::Bad("shared live-slot sets together with ranges"));
         }
         let mut bits = bits.seek(bits.position() + self.safe_points.len() as u64 * self.slots.tracked as u64);
-        let length: u32 = self.ranges.iter().map(|r| r.1 - r.0).sum();
+        let length: u32 = self.ranges.iter().map(|r| r.1 - r.0).saturating_sum();
         let chunks = length.div_ceil(1 << CHUNK_BITS);
         let width = bits.unsigned(own.pointer_size)?;
         if width == 0 {
