@@ -7,7 +7,7 @@ use crate::analysis::roots::{RuntimeRoots, Unreached};
 use crate::commands::triage::analysis::{biggest, counted};
 use crate::map::Confidence;
 use crate::report::{BufferMemory, Finding, Severity};
-use crate::runtimes::api::{ManagedRuntime, ObjectNames, OwnedBuffer, RootKind, TypeIndex};
+use crate::runtimes::api::{ObjectNames, OwnedBuffer, RootKind, TypeIndex};
 use crate::runtimes::graph::Retained;
 use crate::session::Session;
 use crate::units::round;

@@ -15,7 +15,7 @@ use crate::commands::triage::analysis::{Found, biggest, counted, plain};
 use crate::map::Confidence;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity, TypeRow};
-use crate::runtimes::api::{self, ClrGc, FREE_NAME, Heap, ManagedRuntime, Selection, StringStat, TypeIndex};
+use crate::runtimes::api::{self, ClrGc, FREE_NAME, Heap, Selection, StringStat, TypeIndex};
 use crate::runtimes::graph::Retained;
 use crate::session::Session;
 use crate::units::{count, exact, round};
