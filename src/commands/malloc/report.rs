@@ -266,6 +266,8 @@ pub struct OtherHeapRow {
     pub extents: u64,
     /// Bytes of extents in use.
     pub active: u64,
+    /// Bytes of extents whose structures are inconsistent or not in the core. Whether they are in use is unknown.
+    pub unknown: u64,
     /// Used blocks.
     pub used: ChunkSum,
     /// Free blocks in slabs, including cached ones.
