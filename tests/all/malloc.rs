@@ -285,3 +285,47 @@ fn is_as_its_program_knew_it(name: &str) {
     assert_eq!(arenas.len(), 3);
     assert!(n(&v["total"]["foreign"]) >= 1000);
 }
+
+/// two-libcs.c: the program has 2,000 blocks of 400 bytes and an array of 16,000, its plug-in 3,000 blocks of 700 and an
+/// array of 24,000, each from a C library of its own.
+#[test]
+fn each_copy_of_the_c_library_has_a_heap() {
+    let core = real::plain("two-libcs");
+    let out = run(["malloc", "--chunks", "--json", core.to_str().unwrap()]);
+    out.exits(0);
+    let v = out.json();
+    adds_up(&v);
+    let names: Vec<&str> = v["allocators"].as_array().unwrap().iter().map(|a| a["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["glibc", "glibc"]);
+    let arenas: Vec<u64> = v["arenas"].as_array().unwrap().iter().map(|a| real::hex(&a["address"])).collect();
+    assert_eq!(arenas.len(), 2);
+    assert_eq!(v["arenas"][0]["main"], true);
+    let used = |arena: u64, sizes: [u64; 2]| {
+        let chunks = v["chunks"].as_array().unwrap().iter();
+        let of = chunks.filter(|c| c["state"] == "used" && real::hex(&c["arena"]) == arena);
+        of.filter(|c| sizes.contains(&c["size"].as_u64().unwrap())).count()
+    };
+    // A chunk has 8 bytes of header and is a multiple of 16.
+    assert_eq!((used(arenas[0], [416, 416]), used(arenas[0], [16_016, 16_016])), (2_000, 1));
+    assert_eq!((used(arenas[1], [720, 720]), used(arenas[1], [24_016, 24_016])), (3_000, 1));
+    let v = run(["summary", "--json", core.to_str().unwrap()]).json();
+    let split = ["used", "free", "overhead", "unknown"].map(|part| v["malloc"][part].as_u64().unwrap());
+    assert!(split[0] > 2_000 * 400 + 3_000 * 700 && split[3] == 0, "{split:?}");
+    let regions = run(["regions", "--json", core.to_str().unwrap()]).json();
+    let brk = regions["regions"].as_array().unwrap().iter().find(|r| r["detail"] == "main heap (brk)").unwrap();
+    assert_eq!((&brk["start"], &brk["end"]), (&"0x55970a337000".into(), &"0x55970a41e000".into()));
+}
+
+/// Producers join neighbouring mappings, and then other memory may precede a chunk's mapping.
+#[test]
+fn a_chunk_behind_another_mapping_is_found_without_malloc_s_count() {
+    let mut fake = Fake::new(VERSIONS[3]);
+    fake.forget_counts();
+    // The first mapping is no chunk any more.
+    let (first, second) = (fake.expected[fake.expected.len() - 2].0, fake.expected[fake.expected.len() - 1]);
+    fake.put(first - 8, 0x1234_5678);
+    let v = malloc(&fake, 0);
+    assert_eq!(v["params"], Value::Null);
+    let mapped: Vec<_> = chunks(&v).into_iter().filter(|c| c.3 == "mmapped").collect();
+    assert_eq!(mapped, [(second.0, second.1, second.2.to_owned(), second.3.to_owned())]);
+}

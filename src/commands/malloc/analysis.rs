@@ -184,15 +184,15 @@ fn warn_missing(process: &Process, malloc: &Malloc, report: &MallocReport, mispl
             format!("{} entries of malloc's free lists do not point at the start of a chunk", exact(misplaced_entries));
         process.diag.partial(WarningCode::MallocWalk, what);
     }
-    if let Some(p) = malloc.params.filter(|_| report.mmapped.complete == Some(false)) {
+    if let Some((number, bytes)) = malloc.counted_mappings().filter(|_| report.mmapped.complete == Some(false)) {
         process.diag.note(
             WarningCode::MallocMmapped,
             format!(
                 "found {} ({} bytes), but malloc counts {} ({} bytes)",
                 count(report.mmapped.count, "mmapped chunk"),
                 exact(report.mmapped.bytes),
-                exact(p.n_mmaps),
-                exact(p.mmapped_mem)
+                exact(number),
+                exact(bytes)
             ),
         );
     }
@@ -283,7 +283,7 @@ fn mmapped_row(malloc: &Malloc, tally: &Tally, total: &mut MallocTotal) -> Mmapp
     total.free_bytes += free.bytes;
     total.overhead += bytes.saturating_sub(used.bytes).saturating_sub(free.bytes);
     let count = malloc.mapped.len() as u64;
-    let complete = malloc.params.map(|p| p.n_mmaps == count && p.mmapped_mem == bytes);
+    let complete = malloc.counted_mappings().map(|counted| counted == (count, bytes));
     MmappedRow { count, bytes, free: free.count, complete }
 }
 

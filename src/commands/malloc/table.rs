@@ -187,9 +187,11 @@ fn arena_table(report: &MallocReport) -> TableBlock<'_> {
         .optional()
         .number("Unknown")
         .optional();
+    // A further C library has a main arena too.
+    let main = report.arenas.iter().find(|a| a.main).map(|a| a.address);
     for a in shown(report) {
         table.rows.push(vec![
-            if a.main { "main".into() } else { a.address.to_string() },
+            if Some(a.address) == main { "main".into() } else { a.address.to_string() },
             human(a.committed),
             human(a.used_bytes),
             human(a.free_bytes),

@@ -37,7 +37,9 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> UsageSplit
         let committed = arena.committed();
         let top = arena.top.and_then(|t| process.memory.u64(t.checked_add(shape.chunk.size)?).ok());
         let broken = lists.capped || lists.broken.iter().any(|(of, _)| of.is_none_or(|of| of == i));
-        let whole = arena.bins.is_some() && arena.contiguous == arena.main;
+        // A main arena without the break may have parts that were not found.
+        let found = || arena.system_mem == Some(arena.parts.iter().map(|p| p.committed.len()).sum());
+        let whole = arena.bins.is_some() && (arena.contiguous == arena.main || found());
         let (Some(top), false, true) = (top, broken, whole) else {
             out.unknown += committed;
             continue;
