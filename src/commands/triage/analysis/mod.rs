@@ -100,7 +100,7 @@ pub(in crate::commands) fn quick(
     findings.extend(native::quick(session, &tally, zeros, split));
     // The last step that reads: pages without a known owner, and the pointers to them.
     session.process.target().release();
-    findings.extend(anonymous::quick(session, &tally));
+    findings.extend(anonymous::quick(session, &tally, by_region.is_some() || tally.of_ram));
     finish(session, &mut findings, (zeros.is_some() || tally.of_ram).then(|| tally.total()));
     findings
 }
