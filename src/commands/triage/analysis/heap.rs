@@ -82,7 +82,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
             if let (Some(finding), Some(runtime)) = (&mut buffers, left.find(|r| r.heap().is_some())) {
                 buffers::tell_keepers(finding, *runtime, retained, names);
             }
-            found.findings.extend(suspects(retained, names, rooted, budget));
+            found.findings.extend(suspects(session, retained, names, rooted, budget));
             let dead = retained.unreachable().values().fold(0u64, |sum, tally| sum.saturating_add(tally.size));
             found.findings.extend(unreachable(dead, retained.total.size));
         });

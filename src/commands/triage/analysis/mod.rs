@@ -124,7 +124,9 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], written: Option<u64>)
         }
     }
     raise(findings);
-    findings.sort_by_key(|f| (Reverse(f.severity), MUST_BE.contains(&f.id), Reverse(f.bytes.unwrap_or(0))));
+    // Allocated memory that was never written does not come first.
+    let weight = |f: &Finding| f.bytes.unwrap_or(0).min(f.within.and_then(whole).unwrap_or(u64::MAX));
+    findings.sort_by_key(|f| (Reverse(f.severity), MUST_BE.contains(&f.id), Reverse(weight(f))));
 }
 
 /// Makes a finding with most of all memory a warning, unless a finding within it is one. Findings in `MUST_BE` are
