@@ -59,7 +59,7 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::words::AllocatorName;
 
-pub use account::{UsageSplit, split};
+pub use account::{UsageSplit, free_pages, split};
 pub use all::read_blocks;
 pub(crate) use all::warn_cache_limit;
 pub use allocator::Allocator;
