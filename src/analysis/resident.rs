@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use crate::addr::{AddrRange, union};
 use crate::analysis::zero::ZeroMap;
 use crate::map::Kind;
+use crate::memory::scan;
+use crate::phase::Phase;
+use crate::progress::Progress;
 use crate::range_map::RangeMap;
 use crate::report::Resident;
 use crate::resident::divide::{CoreEvidence, Divided, GroupFigures, GroupRange, divide};
@@ -96,6 +99,37 @@ pub(crate) fn by_group(
         left = over;
     }
     shares.iter().map(|share| resident(residence, share)).collect()
+}
+
+/// Returns the bytes of each group that take up memory: resident bytes if they are known, otherwise bytes in pages of
+/// the core that are not all zero. `ranges` are disjoint, each with the number of its group, which is below `groups`.
+pub(crate) fn written(session: &Session<'_>, ranges: &[(AddrRange, usize)], groups: usize) -> Vec<u64> {
+    let mut out = vec![0_u64; groups];
+    if ranges.is_empty() {
+        return out;
+    }
+    if let Some(residence) = session.process.residence() {
+        let resident = by_group(session, residence, ranges, groups, None);
+        if ranges.iter().all(|(_, group)| resident.get(*group).is_some_and(|r| r.rss.is_some())) {
+            return resident.into_iter().map(|r| r.rss.unwrap_or(0)).collect();
+        }
+    }
+    let _phase = session.process.enter(Phase::ZeroPages);
+    let mut sorted = ranges.to_vec();
+    sorted.sort_unstable();
+    let only: Vec<AddrRange> = sorted.iter().map(|(range, _)| *range).collect();
+    let stats = scan::zero_pages(session.process.target(), &only, &Progress::silent());
+    for ((_, group), stat) in sorted.iter().zip(stats) {
+        if let Some(sum) = out.get_mut(*group) {
+            *sum = sum.saturating_add(stat.written);
+        }
+    }
+    out
+}
+
+/// Whether [`written`] knows all of a range. Memory that is not in the core may have been written.
+pub(crate) fn is_known(session: &Session<'_>, range: AddrRange) -> bool {
+    session.process.residence().is_some() || session.process.space().dumped_in(range) == range.len()
 }
 
 /// Adds guard pages that no part covers.

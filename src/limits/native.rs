@@ -7,6 +7,9 @@ pub const MAX_HEAP_PART: u64 = 64 << 30;
 /// Maximum number of malloc heaps (64 MiB of address space each).
 pub const MAX_MALLOC_HEAPS: usize = 1 << 18;
 
+/// Maximum number of copies of the C library whose heaps are read. glibc has 16 namespaces for `dlmopen` (DL_NNS).
+pub const MAX_LIBCS: usize = 16;
+
 /// Maximum number of free chunks listed, at 8 bytes each. The walk still distinguishes further ones from used chunks,
 /// but not by the list that contains them.
 pub const MAX_FREE_CHUNKS: usize = 64 << 20;
@@ -33,6 +36,9 @@ pub const MAX_MALLOCNG_GROUPS: usize = 4 << 20;
 /// Maximum number of pages probed for mmapped chunks if fewer are found than malloc counts: 512 MiB of unclaimed
 /// memory. Each probe reads a page of the file.
 pub const MAX_MAPPED_PROBES: usize = 128 << 10;
+
+/// The same if malloc's count is unknown: 64 MiB. A shrunk core has every page that was probed.
+pub const MAX_UNCOUNTED_PROBES: usize = 16 << 10;
 
 /// Maximum bytes of malloc's heaps searched for the next chunk after damage.
 pub const MAX_MALLOC_SEARCH: u64 = 4 << 30;

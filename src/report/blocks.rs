@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::{ChunkPlace, ChunkState, ClusterContent};
+use crate::report::{AllocatorName, ChunkPlace, ChunkState, ClusterContent};
 use crate::sums::SaturatingAdd;
 
 /// Number and total size of chunks.
@@ -70,9 +70,19 @@ pub struct ClusterRow {
     pub mmapped: bool,
     /// Category that a managed runtime recorded (Native Memory Tracking of the Java VM). `null` if none.
     pub category: Option<String>,
+    /// Allocator of the blocks. `null` for the C library's malloc.
+    pub allocator: Option<AllocatorName>,
+    /// Bytes of the blocks in pages that the process wrote: resident pages if that is known, otherwise pages in the
+    /// core that are not all zero. `null` if not measured: blocks below 4 KiB, and clusters below 16 MiB.
+    pub written: Option<u64>,
 }
 
 impl ClusterRow {
+    /// Returns the bytes that the blocks take up in memory, as far as that was measured.
+    pub fn weight(&self) -> u64 {
+        self.written.map_or(self.bytes, |written| written.min(self.bytes))
+    }
+
     /// Returns the first bytes of the blocks, in words.
     pub fn begins(&self) -> String {
         match (&self.symbol, self.fill, self.first_word) {

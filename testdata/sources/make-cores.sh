@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes the cores and truth files in ../cores anew.
 #   make-cores.sh [dotnet-kernel|dotnet-gcore|dotnet-createdump|dotnet-pending|
-#                  native-kernel|native-leaks|shapes|fibers|forked|musl-gcore|musl-leaks|musl-slots|jemalloc-leaks|tcmalloc-leaks|aarch64-qemu|resident|zoo|go|all]
+#                  native-kernel|native-leaks|two-libcs|shapes|fibers|forked|musl-gcore|musl-leaks|musl-slots|jemalloc-leaks|tcmalloc-leaks|aarch64-qemu|resident|zoo|go|all]
 #
 # Needs (Debian 12 names): gcc gdb golang-go mono-mcs musl-tools gcc-aarch64-linux-gnu
 # libc6-dev-arm64-cross qemu-user-static zstd xz-utils gzip lz4 python3-venv, and the
@@ -256,6 +256,20 @@ native_leaks() {
     rm -rf "$RUN"; mkdir "$RUN"
     (cd "$RUN"; ulimit -c unlimited; env -i "$LAB/leaks" > truth.json) || true
     deliver "$(core_file)" native-leaks zst
+}
+
+# A program and a plug-in, each with a C library of its own. Its source has the blocks.
+two_libcs() {
+    gcc -O1 -o two-libcs "$SRC/two-libcs.c" -ldl
+    gcc -O1 -shared -fPIC -o plug.so "$SRC/two-libcs-plug.c"
+    RUN=$LAB/run-two-libcs
+    rm -rf "$RUN"; mkdir "$RUN"
+    (cd "$RUN"; ulimit -c unlimited; exec env -i "$LAB/two-libcs" "$LAB/plug.so" > out) &
+    PID=$!
+    sleep 1
+    kill -ABRT $PID
+    wait $PID || true
+    deliver "$(core_file)" two-libcs zst
 }
 
 # One core of each shape; tells its truth on stdout and aborts.
@@ -582,6 +596,7 @@ dotnet-pending) dotnet_pending ;;
 native-kernel) native_kernel ;;
 native-guards) native_guards ;;
 native-leaks) native_leaks ;;
+two-libcs) two_libcs ;;
 shapes) shapes ;;
 fibers) fibers ;;
 forked) forked ;;
@@ -598,6 +613,6 @@ foreign) foreign ;;
 java) java ;;
 java-map) java_map ;;
 python) python ;;
-all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; shapes; fibers; forked; musl_gcore; musl_leaks; musl_slots; jemalloc_leaks; tcmalloc_leaks; aarch64_qemu; resident; zoo; go_program; foreign ;;
+all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; two_libcs; shapes; fibers; forked; musl_gcore; musl_leaks; musl_slots; jemalloc_leaks; tcmalloc_leaks; aarch64_qemu; resident; zoo; go_program; foreign ;;
 *) echo "unknown: $WHAT" >&2; exit 2 ;;
 esac

@@ -222,3 +222,35 @@ fn equal_blocks_and_what_has_no_name_share_no_byte() {
         assert_eq!(number(&v["named"]["bytes"]), named + stack, "{budget}");
     }
 }
+
+/// Nine blocks of 8 MiB, in each of which `written` bytes were written, and then nothing.
+fn reserved(written: usize) -> CoreBuilder {
+    let (size, count) = (8 << 20, 9);
+    let mut blocks = vec![0; size * count];
+    let mut stack = vec![0; 2 * PAGE];
+    for i in 0..count {
+        blocks[size * i..size * i + written].fill(0x5a);
+        stack[8 * i..8 * i + 8].copy_from_slice(&(MERGED + (size * i) as u64).to_le_bytes());
+    }
+    CoreBuilder::x86_64()
+        .note(notes::prstatus_x86_64(77, 0, STACK, 0x40_0100, 0))
+        .load(Load::at(STACK).bytes(stack))
+        .load(Load::at(MERGED).bytes(blocks))
+}
+
+#[test]
+fn blocks_that_were_reserved_and_hardly_written_are_no_problem() {
+    let written = 10 * PAGE;
+    let file = reserved(written).write();
+    let path = file.path().to_str().unwrap();
+    let v = answer(&["triage"], path);
+    let findings = list(&v, "findings");
+    let blocks = findings.iter().find(|f| f["id"] == "anonymous-blocks").unwrap();
+    assert_eq!((&blocks["severity"], number(&blocks["bytes"])), (&"info".into(), 9 * written as u64));
+    let text = blocks["text"].as_str().unwrap();
+    assert!(text.starts_with("9 equal blocks of 8 MiB (72 MiB in all, 360 KiB written)"), "{text}");
+    // Among the sampled pages is the first of each block, which was written.
+    let v = answer(&["summary"], path);
+    let text = list(&v, "findings").iter().find(|f| f["id"] == "anonymous-blocks").unwrap()["text"].clone();
+    assert!(text.as_str().unwrap().contains("of the sampled pages written"), "{text}");
+}

@@ -443,3 +443,28 @@ fn equal_strings_are_worth_sharing_only_while_they_live() {
         }
     }
 }
+
+/// `triage` on an array of `len` references, all but the first `written` of them null.
+fn array_of(len: u64, written: u64) -> Value {
+    let mut graph = Graph::new();
+    let pair = graph.pair(0, 0);
+    let array = FREE + 8 * graph.words.len() as u64;
+    graph.words.extend([graph.array, len]);
+    graph.words.extend((0..len).map(|i| if i < written { pair } else { 0 }));
+    graph.words.push(0);
+    graph.handle(STRONG, array, 0);
+    let json = ask(&graph.close(), &["triage"]);
+    json["findings"].as_array().unwrap().iter().find(|f| f["id"] == "retained").cloned().unwrap_or_default()
+}
+
+#[test]
+fn an_array_that_was_hardly_written_is_no_warning() {
+    const LEN: u64 = 1 << 20;
+    let full = array_of(LEN, LEN);
+    assert_eq!(full["severity"], "warning");
+    assert!(full["bytes"].as_u64().unwrap() >= 8 * LEN, "{full}");
+    let empty = array_of(LEN, 200);
+    assert_eq!(empty["severity"], "info");
+    assert!(empty["bytes"].as_u64().unwrap() <= 2 * 4096 + 64, "two pages have words: {empty}");
+    assert!(empty["text"].as_str().unwrap().contains("; 8 MiB of it is pages of zeros"), "{empty}");
+}

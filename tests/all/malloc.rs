@@ -285,3 +285,145 @@ fn is_as_its_program_knew_it(name: &str) {
     assert_eq!(arenas.len(), 3);
     assert!(n(&v["total"]["foreign"]) >= 1000);
 }
+
+fn find<'v>(v: &'v Value, id: &str) -> Option<&'v Value> {
+    v["findings"].as_array().unwrap().iter().find(|f| f["id"] == id)
+}
+
+fn ask(command: &str, fake: &Fake) -> Value {
+    let core = fake.core().write();
+    run([command, "--json", core.path().to_str().unwrap()]).json()
+}
+
+/// The kernel returns zeros for pages that `malloc_trim` gave back, so a second call would return nothing.
+#[test]
+fn free_pages_that_the_kernel_took_back_are_free_no_more() {
+    let free = 96 << 20;
+    for written in [0, 80 << 20] {
+        let mut fake = Fake::new(VERSIONS[3]);
+        let block = fake.add_blocks(1, 0x400, free)[0];
+        let first = (block + 0x2000).next_multiple_of(0x1000);
+        fake.poke(first, &vec![0x5a; written]);
+        let v = malloc(&fake, 0);
+        // The top of this heap does not end at a page, so a part of the page with its header counts.
+        let trimmable = v["total"]["trimmable"].as_u64().unwrap();
+        assert!((written as u64..written as u64 + 0x1000).contains(&trimmable), "{}", v["total"]);
+        assert_eq!(v["total"]["top"], free);
+        let v = ask("summary", &fake);
+        let told = find(&v, "malloc-mostly-free").map(|f| f["bytes"].as_u64().unwrap());
+        // The first page of the top chunk has its header.
+        let expected = (written > 0).then_some(written as u64);
+        assert_eq!(told.map(|bytes| bytes >> 20), expected.map(|bytes| bytes >> 20), "{v}");
+    }
+}
+
+#[test]
+fn blocks_that_were_never_written_are_no_finding() {
+    let (count, size) = (128, 256 << 10);
+    let mut fake = Fake::new(VERSIONS[3]);
+    let blocks = fake.add_blocks(count, size, 0x2000);
+    let cluster = |v: &Value| v["clusters"].as_array().unwrap().iter().find(|c| c["size"] == size).unwrap().clone();
+    let v = ask("malloc", &fake);
+    assert_eq!(cluster(&v)["bytes"], count * size);
+    // The pages with the headers, of which each block has one or two.
+    let written = cluster(&v)["written"].as_u64().unwrap();
+    assert!(written > 0 && written <= 2 * count * 0x1000, "{written}");
+    assert_eq!(find(&v, "malloc-equal-blocks"), None);
+    for &block in &blocks {
+        fake.poke(block, &vec![0x07; 20_000]);
+    }
+    let v = ask("malloc", &fake);
+    assert_eq!(find(&v, "malloc-equal-blocks"), None, "2.5 MiB are written");
+    for &block in &blocks {
+        fake.poke(block + 20_000, &vec![0x08; 200_000]);
+    }
+    let v = ask("malloc", &fake);
+    let text = find(&v, "malloc-equal-blocks").unwrap()["text"].as_str().unwrap();
+    assert!(text.starts_with("128 malloc blocks of 262,144 bytes (32 MiB in all, 27"), "{text}");
+    assert!(text.contains(", each beginning with 4 KiB of byte 0x07"), "only their first bytes are alike: {text}");
+}
+
+/// Nodes of lists: the last one of each begins with null.
+#[test]
+fn the_last_nodes_of_lists_are_counted_with_the_others() {
+    let (count, size) = (20_000, 0x400);
+    let mut fake = Fake::new(VERSIONS[3]);
+    let nodes = fake.add_blocks(count, size, 0x2000);
+    for (i, &node) in nodes.iter().enumerate() {
+        // Lists of two to five nodes.
+        let next = if i % 7 < 4 { 0 } else { nodes[i - 1] };
+        fake.put(node, next);
+        fake.put(node + 8, i as u64 + 1);
+    }
+    let v = ask("malloc", &fake);
+    let rows: Vec<u64> = v["clusters"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|c| c["size"] == size)
+        .map(|c| c["count"].as_u64().unwrap())
+        .collect();
+    assert_eq!(rows, [count]);
+    let text = find(&v, "malloc-equal-blocks").unwrap()["text"].as_str().unwrap();
+    assert!(text.starts_with("20,000 malloc blocks of 1,024 bytes (19.53 MiB in all): "), "{text}");
+}
+
+/// two-libcs.c: the program has 2,000 blocks of 400 bytes and an array of 16,000, its plug-in 3,000 blocks of 700 and an
+/// array of 24,000, each from a C library of its own.
+#[test]
+fn each_copy_of_the_c_library_has_a_heap() {
+    let core = real::plain("two-libcs");
+    let out = run(["malloc", "--chunks", "--json", core.to_str().unwrap()]);
+    out.exits(0);
+    let v = out.json();
+    adds_up(&v);
+    let names: Vec<&str> = v["allocators"].as_array().unwrap().iter().map(|a| a["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["glibc", "glibc"]);
+    let arenas: Vec<u64> = v["arenas"].as_array().unwrap().iter().map(|a| real::hex(&a["address"])).collect();
+    assert_eq!(arenas.len(), 2);
+    assert_eq!(v["arenas"][0]["main"], true);
+    let used = |arena: u64, sizes: [u64; 2]| {
+        let chunks = v["chunks"].as_array().unwrap().iter();
+        let of = chunks.filter(|c| c["state"] == "used" && real::hex(&c["arena"]) == arena);
+        of.filter(|c| sizes.contains(&c["size"].as_u64().unwrap())).count()
+    };
+    // A chunk has 8 bytes of header and is a multiple of 16.
+    assert_eq!((used(arenas[0], [416, 416]), used(arenas[0], [16_016, 16_016])), (2_000, 1));
+    assert_eq!((used(arenas[1], [720, 720]), used(arenas[1], [24_016, 24_016])), (3_000, 1));
+    let v = run(["summary", "--json", core.to_str().unwrap()]).json();
+    let split = ["used", "free", "overhead", "unknown"].map(|part| v["malloc"][part].as_u64().unwrap());
+    assert!(split[0] > 2_000 * 400 + 3_000 * 700 && split[3] == 0, "{split:?}");
+    let regions = run(["regions", "--json", core.to_str().unwrap()]).json();
+    let brk = regions["regions"].as_array().unwrap().iter().find(|r| r["detail"] == "main heap (brk)").unwrap();
+    assert_eq!((&brk["start"], &brk["end"]), (&"0x55970a337000".into(), &"0x55970a41e000".into()));
+}
+
+/// leaks.c with jemalloc preloaded: glibc serves nothing.
+#[test]
+fn each_allocator_has_its_own_sum() {
+    let core = real::plain("jemalloc-leaks");
+    let v = run(["malloc", "--json", core.to_str().unwrap()]).json();
+    let n = |v: &Value| v.as_u64().unwrap();
+    assert_eq!(n(&v["libc"]["used"]), 0);
+    assert_eq!(v["others"][0]["used"]["bytes"], v["total"]["used_bytes"]);
+    assert!(v["clusters"].as_array().unwrap().iter().all(|c| c["allocator"] == "jemalloc"));
+    let v = run(["triage", "--json", core.to_str().unwrap()]).json();
+    assert!(find(&v, "allocator").is_some());
+    if let Some(malloc) = find(&v, "malloc") {
+        assert!(malloc["text"].as_str().unwrap().starts_with("glibc's malloc: 0 B used in 0 blocks"), "{malloc}");
+    }
+}
+
+/// Producers join neighbouring mappings, and then other memory may precede a chunk's mapping.
+#[test]
+fn a_chunk_behind_another_mapping_is_found_without_malloc_s_count() {
+    let mut fake = Fake::new(VERSIONS[3]);
+    fake.forget_counts();
+    // The first mapping is no chunk any more.
+    let (first, second) = (fake.expected[fake.expected.len() - 2].0, fake.expected[fake.expected.len() - 1]);
+    fake.put(first - 8, 0x1234_5678);
+    let v = malloc(&fake, 0);
+    assert_eq!(v["params"], Value::Null);
+    let mapped: Vec<_> = chunks(&v).into_iter().filter(|c| c.3 == "mmapped").collect();
+    assert_eq!(mapped, [(second.0, second.1, second.2.to_owned(), second.3.to_owned())]);
+}

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::addr::Addr;
-use crate::analysis::blocks::tally::{BySize, Cluster, Content, SizeCounts};
+use crate::addr::{Addr, AddrRange};
+use crate::analysis::blocks::tally::{BlockReader, BySize, Cluster, Content, SizeCounts};
+use crate::analysis::resident::{is_known, written};
 use crate::bytes::printable;
+use crate::memory::Memory;
 use crate::native::NativeSymbols;
 use crate::process::Process;
-use crate::report::{ClusterContent, ClusterRow, SizeClassRow};
+use crate::report::{AllocatorName, ClusterContent, ClusterRow, SizeClassRow};
 use crate::session::Session;
 use crate::sums::{SaturatingAdd, SaturatingSum};
 
@@ -16,24 +18,70 @@ use crate::sums::{SaturatingAdd, SaturatingSum};
 const MIN_BLOCKS: u64 = 2;
 const MIN_SHARE_DIVISOR: u64 = 20;
 
-/// The clusters, largest first.
-pub(crate) fn clusters(session: &Session<'_>, arenas: &BySize, mapped: &BySize) -> Vec<ClusterRow> {
+/// Minimum size of a cluster whose written bytes are measured, in bytes.
+const MIN_MEASURED: u64 = 16 << 20;
+
+/// The clusters, largest first. `allocator` is `None` for the C library's malloc.
+pub(crate) fn clusters(
+    session: &Session<'_>,
+    reader: &BlockReader<'_>,
+    arenas: &BySize,
+    mapped: &BySize,
+    allocator: Option<AllocatorName>,
+) -> Vec<ClusterRow> {
     let mut out = Vec::new();
+    // Blocks whose pages are counted, each with the index of its row.
+    let mut measured = Vec::new();
     for (sizes, mmapped) in [(arenas, false), (mapped, true)] {
         for (size, of) in sizes.iter().filter(|(_, of)| of.used > 0) {
-            let row = |alike: &Cluster| row(session, size, of, alike, mmapped);
-            let (kept, rest): (Vec<&Cluster>, Vec<&Cluster>) = of.clusters.iter().partition(|a| is_cluster(of, a));
-            out.extend(kept.into_iter().map(row));
+            let row = |alike: &Cluster| ClusterRow { allocator, ..row(session, size, of, alike, mmapped) };
+            let links = has_links(of);
+            let is_kept = |a: &&Cluster| is_cluster(of, a) && !(links && a.content == Content::Word(0));
+            let (kept, rest): (Vec<&Cluster>, Vec<&Cluster>) = of.clusters.iter().partition(is_kept);
+            let first_row = out.len();
+            out.extend(kept.iter().map(|a| row(a)));
             if let Some(first) = rest.first() {
                 let count = rest.iter().map(|a| a.count).saturating_sum();
                 let content = if rest.len() == 1 && count == of.used { first.content } else { Content::Mixed };
                 let label = first.label.filter(|_| rest.iter().all(|a| a.label == first.label));
                 out.push(row(&Cluster { content, label, count, example: first.example }));
             }
+            if out.iter().skip(first_row).all(|row: &ClusterRow| row.bytes < MIN_MEASURED) {
+                continue;
+            }
+            for &block in &of.blocks {
+                let first = reader.memory.u64(block).ok();
+                let (content, label) = reader.classify(block, first, size);
+                let label = label.map(|label| label.label);
+                let same = kept.iter().position(|a| (a.content, a.label) == (content, label));
+                measured.push((AddrRange::sized(block, size), first_row + same.unwrap_or(kept.len())));
+            }
+        }
+    }
+    let wanted = |row: usize| out.get(row).is_some_and(|row| row.bytes >= MIN_MEASURED);
+    measured.retain(|(_, row)| wanted(*row));
+    let bytes = written(session, &measured, out.len());
+    for (_, i) in &measured {
+        if let Some(row) = out.get_mut(*i) {
+            row.written = bytes.get(*i).map(|bytes| row.bytes.min(*bytes));
+        }
+    }
+    // Blocks that are not in the core may be written.
+    for (_, i) in measured.iter().filter(|(range, _)| !is_known(session, *range)) {
+        if let Some(row) = out.get_mut(*i) {
+            row.written = None;
         }
     }
     out.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(b.size.cmp(&a.size)).then(a.example.cmp(&b.example)));
     out
+}
+
+/// Whether most blocks without a common first word begin with a pointer to a block. Then those that begin with null are
+/// of the same kind: the last ones of lists.
+fn has_links(of: &SizeCounts) -> bool {
+    let nulls: u64 = of.clusters.iter().filter(|a| a.content == Content::Word(0)).map(|a| a.count).sum();
+    let others = of.used.saturating_sub(nulls);
+    others > 0 && of.pointers.saturating_mul(2) > others
 }
 
 fn is_cluster(of: &SizeCounts, alike: &Cluster) -> bool {
@@ -67,6 +115,8 @@ pub(super) fn row(session: &Session<'_>, size: u64, of: &SizeCounts, alike: &Clu
         free: of.free,
         mmapped,
         category: alike.label.and_then(|label| Some(session.block_labels()?.name(label))),
+        allocator: None,
+        written: None,
     }
 }
 

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE, union};
 use crate::limits;
+use crate::map::Kind;
 use crate::memory::{Memory, OVERWRITTEN, ProcessMemory};
 use crate::native::malloc::{Chunk, Malloc, MappedChunk, Slot, SlotState, State};
 use crate::report::{ChunkPlace, ChunkRow, ChunkState, ChunkSum};
@@ -50,6 +51,10 @@ pub(crate) struct SizeCounts {
     pub(crate) used: u64,
     pub(crate) free: u64,
     pub(crate) clusters: Vec<Cluster>,
+    /// Used blocks that begin with a pointer into an allocator's memory.
+    pub(crate) pointers: u64,
+    /// Addresses of the used blocks, if they are a page or larger: their pages may never have been written.
+    pub(crate) blocks: Vec<Addr>,
 }
 
 impl SizeCounts {
@@ -107,6 +112,8 @@ impl BySize {
             mine.used.add_saturating(s.used);
             mine.free.add_saturating(s.free);
             s.clusters.iter().for_each(|a| mine.add(*a));
+            mine.pointers += s.pointers;
+            mine.blocks.extend_from_slice(&s.blocks);
         }
     }
 }
@@ -118,6 +125,8 @@ pub(crate) struct BlockReader<'a> {
     /// Labels that a runtime writes into its blocks.
     pub(crate) labels: Option<&'a dyn BlockLabels>,
     pub(crate) modules: Vec<AddrRange>,
+    /// Memory of all allocators, by address.
+    pub(crate) heaps: Vec<AddrRange>,
     /// Maximum number of chunks listed per tally.
     pub(crate) list: usize,
 }
@@ -127,7 +136,17 @@ impl<'a> BlockReader<'a> {
     pub(crate) fn new(session: &'a Session<'_>, list: usize) -> BlockReader<'a> {
         let process = session.process;
         let (memory, malloc, labels) = (&process.memory, session.malloc(), session.block_labels());
-        BlockReader { memory, malloc, labels, modules: process.modules.iter().map(|m| m.range).collect(), list }
+        let modules = process.modules.iter().map(|m| m.range).collect();
+        let heaps = session.map().regions.iter().filter(|r| matches!(r.kind, Kind::Malloc | Kind::Allocator));
+        let heaps = union(heaps.map(|r| r.range).collect());
+        BlockReader { memory, malloc, labels, modules, heaps, list }
+    }
+
+    /// Whether a block's first word may be a link to another block.
+    fn is_link(&self, content: Content) -> bool {
+        let Content::Word(word) = content else { return false };
+        let i = self.heaps.partition_point(|r| r.end.get() <= word);
+        self.heaps.get(i).is_some_and(|r| r.start.get() <= word)
     }
 
     /// Content of a used block after the runtime's header, and the label in that header.
@@ -223,7 +242,7 @@ impl Tally {
                         self.caches.push(chunk.address);
                     }
                 }
-                self.used(chunk.size, block, reader.classify(block, chunk.first_word, usable));
+                self.used(chunk.size, block, reader.classify(block, chunk.first_word, usable), reader);
             }
             State::Top | State::Unknown => {}
             _ => self.sizes.of(chunk.size).free += 1,
@@ -241,7 +260,7 @@ impl Tally {
             self.sizes.of(size).free += 1;
         } else {
             let first = reader.memory.u64(block).ok();
-            self.used(size, block, reader.classify(block, first, reader.malloc.usable_of_mapped(chunk)));
+            self.used(size, block, reader.classify(block, first, reader.malloc.usable_of_mapped(chunk)), reader);
         }
         self.list(block, size, state, None, ChunkPlace::Mmapped, reader);
     }
@@ -256,7 +275,7 @@ impl Tally {
         if used {
             // A block shorter than a word is followed by other data.
             let first = if block.len() < 8 { None } else { reader.memory.u64(block.start).ok() };
-            self.used(size, block.start, reader.classify(block.start, first, block.len()));
+            self.used(size, block.start, reader.classify(block.start, first, block.len()), reader);
         } else {
             self.sizes.of(size).free += 1;
         }
@@ -271,9 +290,19 @@ impl Tally {
         }
     }
 
-    fn used(&mut self, size: u64, block: Addr, (content, label): (Content, Option<BlockLabel>)) {
+    fn used(
+        &mut self,
+        size: u64,
+        block: Addr,
+        (content, label): (Content, Option<BlockLabel>),
+        reader: &BlockReader<'_>,
+    ) {
         let of = self.sizes.of(size);
         of.used += 1;
+        of.pointers += u64::from(reader.is_link(content));
+        if size >= PAGE {
+            of.blocks.push(block);
+        }
         of.add(Cluster { content, label: label.map(|l| l.label), count: 1, example: block });
         if let Some(label) = label {
             self.labels.entry(label.label).or_default().add(size, label.size);

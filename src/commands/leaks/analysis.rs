@@ -1,5 +1,7 @@
 //! Finds used malloc blocks that no pointer reaches, and groups equal ones.
 
+use std::cmp::Reverse;
+
 use crate::addr::Addr;
 use crate::analysis::blocks::{BlockReader, BySize, Tally, clusters, warn_lists};
 use crate::analysis::reach::Reach;
@@ -128,9 +130,6 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
         }
     };
     let mut slots = malloc.musl.walk_many(session.process, fresh, visit);
-    for heap in malloc.others(session.process) {
-        slots.extend(heap.walk_many(fresh, visit));
-    }
     let complete = warn_missing(session) & read;
     let mut report = LeaksReport { scanned, complete, ..LeaksReport::default() };
     let mut sizes = BySize::default();
@@ -147,12 +146,22 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
             rows.append(&mut share.blocks);
         }
     }
+    report.clusters = clusters(session, &reachability.reader, &sizes, &mapped.leaked.sizes, None);
+    for heap in malloc.others(session.process) {
+        let mut sizes = BySize::default();
+        for (mut inside, _) in heap.walk_many(fresh, visit) {
+            sizes.merge(&inside.leaked.sizes);
+            add(&mut report, &inside);
+            rows.append(&mut inside.blocks);
+        }
+        report.clusters.extend(clusters(session, &reachability.reader, &sizes, &BySize::default(), Some(heap.name)));
+    }
+    report.clusters.sort_by_key(|c| (Reverse(c.bytes), Reverse(c.size), c.example));
     add(&mut report, &mapped);
     rows.extend(mapped.blocks);
     rows.truncate(list);
     report.used = report.leaked;
     report.used.merge(report.reachable);
-    report.clusters = clusters(session, &sizes, &mapped.leaked.sizes);
     report.clusters_total = report.clusters.len() as u64;
     report.clusters.truncate(options.limit.unwrap_or(usize::MAX));
     report.blocks = options.blocks.then_some(rows);

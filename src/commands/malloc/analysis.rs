@@ -1,8 +1,10 @@
 //! Reports malloc's arenas, block sizes and groups of similar blocks.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::analysis::blocks::{BlockReader, BySize, Labelled, Tally, clusters, merge_labels, size_classes, warn_lists};
+use crate::analysis::resident::written;
 use crate::commands::malloc::report::{
     AllocatorRow, ArenaRow, CategoriesRow, CategoryRow, FreeRow, MallocParamsRow, MallocReport, MallocTotal,
     MmappedRow, SmallBlocksRow, SmallClassRow, TcacheRow,
@@ -59,9 +61,12 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     let mut chunks = Vec::new();
     let mut listable = 0;
     let mut labels = BTreeMap::new();
+    let pages = walked.iter().flat_map(|(of, _, _, walk)| walk.trimmable.iter().map(|range| (*range, *of)));
+    let trimmable = written(session, &pages.collect::<Vec<_>>(), malloc.arenas.len());
     for (i, arena) in malloc.arenas.iter().enumerate() {
         let parts: Vec<_> = walked.iter().filter(|(of, ..)| *of == i).collect();
-        let row = arena_row(i, arena, &lists, parts.iter().map(|(_, part, tally, walked)| (part, tally, walked)));
+        let mut row = arena_row(i, arena, &lists, parts.iter().map(|(_, part, tally, walked)| (part, tally, walked)));
+        row.trimmable = trimmable.get(i).copied().unwrap_or(0);
         report.total.committed.add_saturating(row.committed);
         add_to_total(&mut report.total, &row);
         report.arenas.push(row);
@@ -83,21 +88,29 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     merge_labels(&mut labels, &mapped.labels);
     let shares = slots::walk(session.process, &malloc.musl, &reader);
     report.mallocng = slots::row(session.process, &malloc.musl, &shares, &mut report.total, &mut report.mmapped);
-    let mut shares = shares;
-    for heap in malloc.others(session.process) {
-        let (row, more) = slots::other(session.process, heap, &reader, &mut report.total);
-        report.others.push(row);
-        shares.extend(more);
-    }
-    for share in &shares {
-        sizes.merge(&share.inside.sizes);
-        mapped.sizes.merge(&share.mapped.sizes);
-        for tally in [&share.inside, &share.mapped] {
-            merge_labels(&mut labels, &tally.labels);
-            listable.add_saturating(tally.listable);
-            chunks.extend(tally.chunks.iter().take(most - chunks.len().min(most)).cloned());
+    report.libc = report.total;
+    let mut add = |shares: &[slots::SlotTally], sizes: &mut BySize, mapped: &mut BySize| {
+        for share in shares {
+            sizes.merge(&share.inside.sizes);
+            mapped.merge(&share.mapped.sizes);
+            for tally in [&share.inside, &share.mapped] {
+                merge_labels(&mut labels, &tally.labels);
+                listable.add_saturating(tally.listable);
+                chunks.extend(tally.chunks.iter().take(most - chunks.len().min(most)).cloned());
+            }
         }
+    };
+    add(&shares, &mut sizes, &mut mapped.sizes);
+    report.clusters = clusters(session, &reader, &sizes, &mapped.sizes, None);
+    for heap in malloc.others(session.process) {
+        let (row, shares) = slots::other(session.process, heap, &reader, &mut report.total);
+        report.others.push(row);
+        let (mut own, mut none) = (BySize::default(), BySize::default());
+        add(&shares, &mut own, &mut none);
+        report.clusters.extend(clusters(session, &reader, &own, &none, Some(heap.name)));
+        sizes.merge(&own);
     }
+    report.clusters.sort_by_key(|c| (Reverse(c.bytes), Reverse(c.size), c.example));
     let mut runtimes = session.runtimes().into_iter();
     report.pymalloc = runtimes.find_map(|runtime| runtime.small_blocks()?.sums().map(small_blocks));
     report.categories = session.block_labels().map(|whose| categories(whose, &labels, &report.total));
@@ -111,8 +124,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
         trim_threshold: p.trim_threshold,
     });
     report.sizes = size_classes(&sizes, &mapped.sizes);
-    report.clusters = clusters(session, &sizes, &mapped.sizes);
-    report.findings = findings::equal_blocks(&report.clusters, &report.total);
+    report.findings = findings::equal_blocks(&report);
     report.findings.extend(findings::arenas(session.process, &report));
     report.clusters_total = report.clusters.len() as u64;
     report.clusters.truncate(options.limit.unwrap_or(usize::MAX));
@@ -190,15 +202,15 @@ fn warn_missing(process: &Process, malloc: &Malloc, report: &MallocReport, mispl
             format!("{} entries of malloc's free lists do not point at the start of a chunk", exact(misplaced_entries));
         process.diag.partial(WarningCode::MallocWalk, what);
     }
-    if let Some(p) = malloc.params.filter(|_| report.mmapped.complete == Some(false)) {
+    if let Some((number, bytes)) = malloc.counted_mappings().filter(|_| report.mmapped.complete == Some(false)) {
         process.diag.note(
             WarningCode::MallocMmapped,
             format!(
                 "found {} ({} bytes), but malloc counts {} ({} bytes)",
                 count(report.mmapped.count, "mmapped chunk"),
                 exact(report.mmapped.bytes),
-                exact(p.n_mmaps),
-                exact(p.mmapped_mem)
+                exact(number),
+                exact(bytes)
             ),
         );
     }
@@ -211,7 +223,7 @@ fn arena_row<'a>(
     parts: impl Iterator<Item = (&'a ChunkRange, &'a Tally, &'a WalkSummary)>,
 ) -> ArenaRow {
     let mut states = [ChunkSum::default(); State::COUNT];
-    let (mut trimmed, mut overhead, mut foreign, mut lost, mut trimmable, mut largest) = (0, 0, 0, 0, 0, 0);
+    let (mut trimmed, mut overhead, mut foreign, mut lost, mut largest) = (0, 0, 0, 0, 0);
     for (part, tally, walked) in parts {
         for (sum, of) in states.iter_mut().zip(tally.states) {
             sum.merge(of);
@@ -220,7 +232,6 @@ fn arena_row<'a>(
         overhead.add_saturating(part.chunks.start.since(part.committed.start).saturating_add(walked.fences));
         foreign.add_saturating(walked.foreign);
         lost.add_saturating(walked.lost_bytes);
-        trimmable.add_saturating(walked.trimmable);
         largest = largest.max(walked.largest_free);
     }
     let of = |state: State| states.get(state as usize).copied().unwrap_or_default();
@@ -260,7 +271,7 @@ fn arena_row<'a>(
         lost,
         fragmentation: (inside > 0).then(|| (free.bytes as f64 / inside as f64 * 1e4).round() / 1e4),
         largest_free: largest,
-        trimmable,
+        trimmable: 0,
         last_remainder: arena.last_remainder,
     }
 }
@@ -289,7 +300,7 @@ fn mmapped_row(malloc: &Malloc, tally: &Tally, total: &mut MallocTotal) -> Mmapp
     total.free_bytes.add_saturating(free.bytes);
     total.overhead.add_saturating(bytes.saturating_sub(used.bytes).saturating_sub(free.bytes));
     let count = malloc.mapped.len() as u64;
-    let complete = malloc.params.map(|p| p.n_mmaps == count && p.mmapped_mem == bytes);
+    let complete = malloc.counted_mappings().map(|counted| counted == (count, bytes));
     MmappedRow { count, bytes, free: free.count, complete }
 }
 

@@ -1,10 +1,12 @@
 //! Findings about malloc: leak patterns and free memory.
 
-use crate::commands::malloc::report::{ArenaRow, MallocReport, MallocTotal};
+use crate::analysis::resident::{is_known, written};
+use crate::commands::malloc::report::{ArenaRow, MallocReport};
 use crate::map::Confidence;
-use crate::native::malloc::{Malloc, UsageSplit};
+use crate::native::malloc::{Malloc, UsageSplit, free_pages};
 use crate::process::Process;
-use crate::report::{ClusterRow, Finding, Severity};
+use crate::report::{AllocatorName, ClusterRow, Finding, Severity};
+use crate::session::Session;
 use crate::units::{count, exact, round};
 
 /// Minimum size of a pattern in bytes.
@@ -22,6 +24,9 @@ const MIN_SHARE_PERCENT: u64 = 10;
 
 /// Minimum size of equal blocks together, in bytes.
 const MIN_EQUAL_BYTES: u64 = 16 << 20;
+
+/// Bytes at the start of a block that are compared with its fill byte.
+const FILL_CHECKED: u64 = 4096;
 
 /// Minimum number of arenas to be reported. glibc makes one for each thread that finds the others in use, up to eight
 /// per processor (arena.c, NARENAS_FROM_NCORES).
@@ -73,11 +78,27 @@ fn count_have(arenas: u64) -> String {
     format!("{} {}", count(arenas, "arena"), if arenas == 1 { "has" } else { "have" })
 }
 
+/// Returns how much of malloc's free memory takes up memory. Pages are only read if it may be much.
+pub(in crate::commands) fn held(session: &Session<'_>, split: &UsageSplit) -> u64 {
+    let free = split.free.saturating_sub(split.released);
+    if free < MIN_BYTES {
+        return free;
+    }
+    let pages = free_pages(session.process, session.malloc()).into_iter();
+    let pages: Vec<_> = pages.filter(|range| is_known(session, *range)).map(|range| (range, 0)).collect();
+    let all = pages.iter().map(|(range, _)| range.len()).fold(0, u64::saturating_add);
+    let written = written(session, &pages, 1).first().copied().unwrap_or(0);
+    // Chunks without a whole page share their pages with others.
+    free.saturating_sub(all).saturating_add(written).min(free)
+}
+
 /// Findings that need no walk of the heaps.
-pub(in crate::commands) fn quick(malloc: &Malloc, split: &UsageSplit) -> Vec<Finding> {
+///
+/// `free` is how much of the free memory takes up memory ([`held`]).
+pub(in crate::commands) fn quick(malloc: &Malloc, split: &UsageSplit, free: u64) -> Vec<Finding> {
     let mut out = Vec::new();
-    let all = split.used.saturating_add(split.free).saturating_add(split.overhead);
-    if split.free >= MIN_BYTES && split.free.saturating_mul(100) >= all.saturating_mul(MIN_FREE_PERCENT) {
+    let all = split.used.saturating_add(split.overhead).saturating_add(free);
+    if free >= MIN_BYTES && free.saturating_mul(100) >= all.saturating_mul(MIN_FREE_PERCENT) {
         let musl = !malloc.musl.is_empty();
         let (whose, help, evidence) = if musl {
             let help =
@@ -100,11 +121,11 @@ pub(in crate::commands) fn quick(malloc: &Malloc, split: &UsageSplit) -> Vec<Fin
             severity: Severity::Warning,
             text: format!(
                 "{} of malloc's {} in {whose} is free but was not returned to the system. {help}",
-                round(split.free),
+                round(free),
                 round(all),
             ),
             evidence: evidence.into(),
-            bytes: Some(split.free),
+            bytes: Some(free),
             confidence: Some(Confidence::Derived),
             command: Some("malloc".into()),
             within: Some("malloc"),
@@ -137,22 +158,40 @@ pub(in crate::commands) fn quick(malloc: &Malloc, split: &UsageSplit) -> Vec<Fin
     out
 }
 
-/// Whether there are many equal blocks, with a large share of all used bytes.
-pub(in crate::commands) fn is_pattern(c: &ClusterRow, total: &MallocTotal) -> bool {
-    let share = c.bytes.saturating_mul(100) >= total.used_bytes.saturating_mul(MIN_SHARE_PERCENT);
-    c.count >= MIN_EQUAL && c.bytes >= MIN_EQUAL_BYTES && share
+/// Whether there are many equal blocks, with a large share of their allocator's used bytes.
+pub(in crate::commands) fn is_pattern(c: &ClusterRow, report: &MallocReport) -> bool {
+    let used = report.used_bytes(c.allocator);
+    let share = c.weight().saturating_mul(100) >= used.saturating_mul(MIN_SHARE_PERCENT);
+    c.count >= MIN_EQUAL && c.weight() >= MIN_EQUAL_BYTES && share
 }
 
-/// Reports equal blocks with a large share of all used bytes.
-pub(super) fn equal_blocks(clusters: &[ClusterRow], total: &MallocTotal) -> Vec<Finding> {
-    let used = total.used_bytes;
-    clusters
+/// Returns the finding that has the memory of an allocator. `None` is the C library's malloc.
+pub(in crate::commands) fn whole(allocator: Option<AllocatorName>) -> &'static str {
+    if allocator.is_some() { "allocator" } else { "malloc" }
+}
+
+/// Reports equal blocks with a large share of their allocator's used bytes.
+pub(super) fn equal_blocks(report: &MallocReport) -> Vec<Finding> {
+    report
+        .clusters
         .iter()
-        .filter(|c| is_pattern(c, total))
+        .filter(|c| is_pattern(c, report))
         .map(|c| {
-            let content = match (&c.symbol, c.fill) {
-                (Some(symbol), _) => format!(", each beginning with {symbol}"),
-                (_, Some(fill)) => format!(", each filled with byte {fill:#04x}"),
+            let used = report.used_bytes(c.allocator);
+            let name = c.allocator.map_or("malloc", AllocatorName::name);
+            let content = match (&c.symbol, c.fill, c.first_word) {
+                (Some(symbol), ..) => format!(", each beginning with {symbol}"),
+                (_, Some(fill), _) if c.size > FILL_CHECKED => {
+                    format!(", each beginning with {} of byte {fill:#04x}", round(FILL_CHECKED))
+                }
+                (_, Some(fill), _) => format!(", each filled with byte {fill:#04x}"),
+                (.., Some(word)) => format!(" with the same first word, {word}"),
+                _ => String::new(),
+            };
+            // Only blocks that were compared as a whole are equal.
+            let equal = if c.fill.is_some() && c.size <= FILL_CHECKED { "equal " } else { "" };
+            let written = match c.written {
+                Some(written) if written < c.bytes => format!(", {} of it written", round(written)),
                 _ => String::new(),
             };
             let mapped = if c.mmapped { " with separate mappings" } else { "" };
@@ -160,7 +199,7 @@ pub(super) fn equal_blocks(clusters: &[ClusterRow], total: &MallocTotal) -> Vec<
                 id: "malloc-equal-blocks",
                 severity: Severity::Warning,
                 text: format!(
-                    "{} equal malloc blocks of {} bytes ({} in all){mapped}{content}: {} % of used malloc memory. \
+                    "{} {equal}{name} blocks of {} bytes ({} in all{written}){mapped}{content}: {} % of used {name} memory. \
                      `coremap refs {}` shows what, if anything, points at one of them.",
                     exact(c.count),
                     exact(c.size),
@@ -169,10 +208,10 @@ pub(super) fn equal_blocks(clusters: &[ClusterRow], total: &MallocTotal) -> Vec<
                     c.example
                 ),
                 evidence: format!("used chunks of one size; first at {}", c.example),
-                bytes: Some(c.bytes),
+                bytes: Some(c.weight()),
                 confidence: Some(Confidence::Derived),
                 command: Some(format!("refs {}", c.example)),
-                within: Some("malloc"),
+                within: Some(whole(c.allocator)),
                 ..Finding::default()
             }
         })

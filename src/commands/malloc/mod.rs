@@ -7,7 +7,7 @@ mod slots;
 mod table;
 
 pub use analysis::{MallocOptions, malloc};
-pub(in crate::commands) use findings::{is_pattern, quick};
+pub(in crate::commands) use findings::{held, is_pattern, quick, whole};
 pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};

@@ -22,6 +22,8 @@ pub struct MallocReport {
     pub others: Vec<OtherHeapRow>,
     /// Sums over arenas, groups, mmapped chunks and the heaps of other allocators.
     pub total: MallocTotal,
+    /// Sums of the C library's malloc alone: `total` without the heaps of other allocators.
+    pub libc: MallocTotal,
     /// Chunks by size class (powers of two), largest first.
     pub sizes: Vec<SizeClassRow>,
     /// Used blocks by the category that a managed runtime recorded. `null` if none recorded any.
@@ -45,6 +47,19 @@ pub struct MallocReport {
     /// Number of all chunks, including those beyond the limit, if chunks were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunks_total: Option<u64>,
+}
+
+impl MallocReport {
+    /// Returns the bytes of used blocks of one allocator. `None` is the C library's malloc.
+    pub fn used_bytes(&self, allocator: Option<AllocatorName>) -> u64 {
+        match allocator {
+            None => self.libc.used_bytes,
+            Some(name) => {
+                let of = self.others.iter().filter(|heap| heap.name == name.name());
+                of.map(|heap| heap.used.bytes).fold(0, u64::saturating_add)
+            }
+        }
+    }
 }
 
 /// An allocator.
@@ -215,7 +230,7 @@ pub struct ArenaRow {
     /// Size of the largest free chunk, without the top chunk.
     pub largest_free: u64,
     /// Bytes that `malloc_trim(0)` would return to the system: whole pages in free chunks outside thread caches, and
-    /// the top chunk of the main arena.
+    /// the top chunk of the main arena. Pages that are not resident do not count; in a core, pages that are all zero.
     pub trimmable: u64,
     /// Remainder of the last split small block.
     pub last_remainder: Option<Addr>,
@@ -266,6 +281,8 @@ pub struct OtherHeapRow {
     pub extents: u64,
     /// Bytes of extents in use.
     pub active: u64,
+    /// Bytes of extents whose structures are inconsistent or not in the core. Whether they are in use is unknown.
+    pub unknown: u64,
     /// Used blocks.
     pub used: ChunkSum,
     /// Free blocks in slabs, including cached ones.

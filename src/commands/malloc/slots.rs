@@ -12,7 +12,7 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::ChunkSum;
 use crate::sums::SaturatingAdd;
-use crate::units::{count, exact};
+use crate::units::{count, exact, human};
 
 /// Slots of some groups.
 #[derive(Default)]
@@ -123,17 +123,22 @@ pub(super) fn other(
     let shares = heap.walk_many(SlotTally::default, |share, slot| share.inside.add_slot(slot, reader));
     let (used, free, cached) = heap.sums();
     let sum = |sum: Sum| ChunkSum { count: sum.count, bytes: sum.bytes };
-    let active = heap.extents.iter().map(|e| e.range.len()).fold(0, u64::saturating_add);
+    let active = heap.active();
     total.committed = total.committed.saturating_add(heap.committed);
     total.used.add_saturating(used.count);
     total.used_bytes = total.used_bytes.saturating_add(used.bytes);
     total.free.add_saturating(free.count);
     total.free_bytes = total.free_bytes.saturating_add(free.bytes);
-    total.trimmed = total.trimmed.saturating_add(heap.committed.saturating_sub(active));
+    total.trimmed = total.trimmed.saturating_add(heap.free_extents());
+    total.unknown = total.unknown.saturating_add(heap.unknown);
     let inside = used.bytes.saturating_add(free.bytes);
     total.overhead = total.overhead.saturating_add(active.min(heap.committed).saturating_sub(inside));
     if heap.unsound > 0 {
-        let text = format!("{} inconsistent extents of {}", exact(heap.unsound), heap.name);
+        let (extents, bytes) = (count(heap.unsound, "extent"), human(heap.unknown));
+        let text = format!(
+            "{extents} of {} ({bytes}) with inconsistent or missing structures; their blocks count as unknown",
+            heap.name
+        );
         process.diag.partial(WarningCode::MallocWalk, text);
     }
     if heap.without_cache > 0 {
@@ -148,6 +153,7 @@ pub(super) fn other(
         committed: heap.committed,
         extents: heap.extents.len() as u64,
         active,
+        unknown: heap.unknown,
         used: sum(used),
         free: sum(free),
         cached: sum(cached),

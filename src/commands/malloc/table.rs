@@ -122,6 +122,18 @@ fn totals(doc: &mut Document<'_>, report: &MallocReport) {
             count(musl.areas, "meta area")
         ));
     }
+    if !report.others.is_empty() && report.libc.committed > 0 {
+        let t = &report.libc;
+        doc.line(format!(
+            "{}: {} used in {}, {} free in {}, of {}",
+            if report.mallocng.is_some() { "musl" } else { "glibc" },
+            human(t.used_bytes),
+            count(t.used, "block"),
+            human(t.free_bytes),
+            count(t.free, "block"),
+            human(t.committed)
+        ));
+    }
     for heap in &report.others {
         doc.line(format!(
             "{}: {} in use, {} used in {}; thread caches contain {} in {}",
@@ -187,9 +199,11 @@ fn arena_table(report: &MallocReport) -> TableBlock<'_> {
         .optional()
         .number("Unknown")
         .optional();
+    // A further C library has a main arena too.
+    let main = report.arenas.iter().find(|a| a.main).map(|a| a.address);
     for a in shown(report) {
         table.rows.push(vec![
-            if a.main { "main".into() } else { a.address.to_string() },
+            if Some(a.address) == main { "main".into() } else { a.address.to_string() },
             human(a.committed),
             human(a.used_bytes),
             human(a.free_bytes),
@@ -213,21 +227,21 @@ fn arena_table(report: &MallocReport) -> TableBlock<'_> {
         let mut row = vec!["-".to_owned(); table.columns.len()];
         row[0] = "(mmapped)".into();
         row[1] = human(mapped.bytes);
-        row[2] = human(report.total.used_bytes.saturating_sub(sum(|a| a.used_bytes)));
+        row[2] = human(report.libc.used_bytes.saturating_sub(sum(|a| a.used_bytes)));
         row[8] = exact(mapped.count);
         table.rows.push(row);
     }
-    let (used, free) = (report.total.used_bytes, report.total.free_bytes);
+    let (used, free) = (report.libc.used_bytes, report.libc.free_bytes);
     table.footer = Some(vec![
         "[TOTAL]".into(),
-        human(report.total.committed),
+        human(report.libc.committed),
         human(used),
         human(free),
         human(sum(|a| a.top)),
         human(sum(|a| a.trimmable)),
         percent(free, used.saturating_add(free)),
         String::new(),
-        exact(report.total.used),
+        exact(report.libc.used),
         exact(sum(|a| a.heaps)),
         human(sum(|a| a.free_by.tcache.bytes)),
         human(sum(|a| a.free_by.fastbin.bytes)),
@@ -252,7 +266,7 @@ fn class_table<'a>(musl: &MallocngRow, report: &MallocReport) -> TableBlock<'a> 
         .number("Bytes free")
         .number("Groups")
         .optional();
-    let total = report.total.used_bytes;
+    let total = report.libc.used_bytes;
     for class in &musl.classes {
         table.rows.push(vec![
             exact(class.slot),
@@ -274,9 +288,9 @@ fn class_table<'a>(musl: &MallocngRow, report: &MallocReport) -> TableBlock<'a> 
             exact(mapped.count.saturating_sub(mapped.free)),
             exact(used),
             percent(used, total),
-            exact(report.total.asked.unwrap_or(0).saturating_sub(sum(|c| c.asked))),
+            exact(report.libc.asked.unwrap_or(0).saturating_sub(sum(|c| c.asked))),
             exact(mapped.free),
-            exact(report.total.free_bytes.saturating_sub(free)),
+            exact(report.libc.free_bytes.saturating_sub(free)),
             exact(mapped.count),
         ]);
     }

@@ -38,6 +38,8 @@ pub(crate) struct UnreadHeap {
     pub(crate) owner: Owner,
     /// The heap's structures, each with its memory.
     pub(super) structures: Vec<(Addr, AddrRange)>,
+    /// Size of the allocator's pages in bytes.
+    pub(super) page: u64,
     /// Memory that nobody had claimed when the heap was found.
     pub(super) unclaimed: Arc<[AddrRange]>,
 }

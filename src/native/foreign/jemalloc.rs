@@ -1,12 +1,14 @@
 //! Blocks of jemalloc: which blocks of its extents are allocated, and which of these are in threads' caches.
 //!
-//! An extent that is allocated whole is one block of its size class. A slab is an extent of equal blocks with a bit for
+//! An extent that is allocated whole is one block. Its size is the extent's, less a page of padding if the allocator
+//! has cache_oblivious. Up to 5.3.0 that is the size of its class. From 5.3.1 on, classes above 512 KiB only round up
+//! the number that an extent records (`disable_large_size_classes`, on by default). A slab is an extent of equal blocks with a bit for
 //! each free one. The number of set bits must equal the slab's count of free blocks. A block in a thread's cache is
 //! allocated by these bits. A cache is an array of `cache_bin_t` in the thread's TLS, and its stacks contain only such
 //! blocks.
 //!
-//! Sources: jemalloc 5.3 edata.h, cache_bin.h and sc.h; 5.2 extent_structs.h. Measured on 5.3.0. Caches before 5.3 are
-//! not read.
+//! Sources: jemalloc 5.3 edata.h (`edata_usize_get`), cache_bin.h and sc.h; 5.2 extent_structs.h. Measured on 5.3.0 and
+//! 5.3.1. Caches before 5.3 are not read.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -46,8 +48,11 @@ const FORMS: [Form; 2] = [
     Form { slab: 12, state: 16, state_bits: 2, class: 18, free: 26 },
 ];
 
-/// Inverse of the share of structures that may be inconsistent, since the dump may be taken during changes.
-const BAD_SHARE_DIVISOR: usize = 20;
+/// Inverse of the share of bytes whose structures may be inconsistent, since the dump may be taken during changes.
+const BAD_SHARE_DIVISOR: u64 = 20;
+
+/// Number of pages in the smallest class that is allocated as an extent (SC_LARGE_MINCLASS).
+const LARGE_PAGES: u64 = 4;
 
 /// Size of `cache_bin_t` in bytes, and bounds on the number of consecutive bins of a cache. There is a bin for each of
 /// the 36 small classes, and more.
@@ -71,20 +76,55 @@ fn class_size(index: u64) -> Option<u64> {
 /// The fields of a structure contradict each other.
 struct Inconsistent;
 
+/// Returns the size of the block in an extent of `len` bytes that is allocated whole, by the index of its class.
+fn block_size(len: u64, index: u64, page: u64, pad: u64) -> Option<u64> {
+    let class = class_size(index)?;
+    // A small block that the profiler sampled has an extent to itself.
+    if class < LARGE_PAGES.saturating_mul(page) {
+        return Some(class);
+    }
+    let below = index.checked_sub(1).and_then(class_size).unwrap_or(0);
+    // The class is the one that the size rounds up to. Otherwise the extent is larger than its block.
+    len.checked_sub(pad).filter(|size| (below..class).contains(&(size.wrapping_sub(1)))).or(Some(class))
+}
+
 impl Form {
-    /// Returns the extent of a structure, if it is allocated.
-    fn read(self, words: &[u64; WORDS], range: AddrRange) -> Result<Option<Extent>, Inconsistent> {
-        let field = |at: u32, width: u32| words[0] >> at & ((1 << width) - 1);
+    fn field(words: &[u64; WORDS], at: u32, width: u32) -> u64 {
+        words[0] >> at & ((1 << width) - 1)
+    }
+
+    /// Returns the padding of extents that are allocated whole: a page with cache_oblivious, otherwise nothing.
+    fn padding(self, structures: &[([u64; WORDS], AddrRange)], page: u64) -> u64 {
+        let (mut with, mut without) = (0_u64, 0_u64);
+        for (words, range) in structures {
+            if Self::field(words, self.state, self.state_bits) != 0 || Self::field(words, self.slab, 1) != 0 {
+                continue;
+            }
+            let Some(class) = class_size(Self::field(words, self.class, 8)) else { continue };
+            // Only with padding, a block may begin within a page.
+            let moved = !Addr::new(words[1]).is_aligned(page);
+            with += u64::from(moved || class.checked_add(page) == Some(range.len()));
+            without += u64::from(!moved && class == range.len());
+        }
+        if with > without { page } else { 0 }
+    }
+
+    /// Returns the extent of a structure, if it is allocated. `page` is the size of a page, `pad` the padding of an
+    /// extent that is allocated whole.
+    fn read(self, words: &[u64; WORDS], range: AddrRange, page: u64, pad: u64) -> Result<Option<Extent>, Inconsistent> {
+        let field = |at: u32, width: u32| Self::field(words, at, width);
         if field(self.state, self.state_bits) != 0 {
             return Ok(None);
         }
-        let size = class_size(field(self.class, 8)).filter(|size| *size <= range.len()).ok_or(Inconsistent)?;
+        let index = field(self.class, 8);
         let start = Addr::new(words[1]);
         if field(self.slab, 1) == 0 {
+            let size = block_size(range.len(), index, page, pad).ok_or(Inconsistent)?;
             // The block begins at a random offset in its extent (cache_oblivious).
             let fits = range.covers(&AddrRange::sized(start, size));
             return if fits { Ok(Some(Extent { range, start, size, slab: None })) } else { Err(Inconsistent) };
         }
+        let size = class_size(index).filter(|size| *size <= range.len()).ok_or(Inconsistent)?;
         let blocks = range.len() / size;
         let mut slab = [0; SLAB_WORDS];
         for (i, (to, from)) in slab.iter_mut().zip(words.iter().skip(SLAB)).enumerate() {
@@ -98,30 +138,47 @@ impl Form {
     }
 }
 
-/// Reads the heap from the extents' structures. `None` if no form of `e_bits` fits them.
-pub(super) fn heap(scene: &Scene<'_>, structures: &[(Addr, AddrRange)], owner: Owner) -> Option<ExtentHeap> {
+/// What a form of `e_bits` reads from the structures.
+#[derive(Default)]
+struct Reading {
+    extents: Vec<Extent>,
+    unsound: u64,
+    /// Bytes of the extents whose structures are inconsistent.
+    unknown: u64,
+}
+
+/// Reads the heap from the extents' structures. `page` is the size of a page. `None` if no form of `e_bits` fits them.
+pub(super) fn heap(scene: &Scene<'_>, structures: &[(Addr, AddrRange)], page: u64, owner: Owner) -> Option<ExtentHeap> {
     let words: Vec<([u64; WORDS], AddrRange)> =
         structures.iter().filter_map(|(at, range)| Some((scene.words(*at)?, *range))).collect();
     let tried = FORMS.iter().map(|form| {
-        let mut unsound = 0;
-        let mut extents: Vec<Extent> = Vec::new();
+        let pad = form.padding(&words, page);
+        let mut reading = Reading::default();
         for (words, range) in &words {
-            match form.read(words, *range) {
-                Ok(extent) => extents.extend(extent),
-                Err(Inconsistent) => unsound += 1,
+            match form.read(words, *range, page, pad) {
+                Ok(extent) => reading.extents.extend(extent),
+                Err(Inconsistent) => {
+                    reading.unsound += 1;
+                    reading.unknown = reading.unknown.saturating_add(range.len());
+                }
             }
         }
-        (unsound, extents)
+        reading
     });
-    let (unsound, mut extents) = tried.min_by_key(|(unsound, _)| *unsound)?;
+    let Reading { mut extents, unsound, unknown } = tried.min_by_key(|reading| reading.unsound)?;
     let slabs = extents.iter().filter(|e| e.slab.is_some()).count();
-    if slabs == 0 || unsound * BAD_SHARE_DIVISOR > words.len() {
+    let bytes = |ranges: &mut dyn Iterator<Item = AddrRange>| ranges.map(|r| r.len()).fold(0, u64::saturating_add);
+    let committed = bytes(&mut structures.iter().map(|(_, range)| *range));
+    let read = bytes(&mut words.iter().map(|(_, range)| *range));
+    // The slabs prove the form: with another one, hardly any bitmap agrees with its count.
+    let proven = slabs > 0 && unsound <= slabs as u64;
+    let unknown = unknown.saturating_add(committed.saturating_sub(read));
+    if !proven || unknown.saturating_mul(BAD_SHARE_DIVISOR) > committed {
         return None;
     }
     structures.iter().for_each(|(at, _)| scene.keep(*at, WORDS as u64));
     extents.sort_by_key(|e| e.range.start);
     extents.dedup_by(|next, kept| next.range.start < kept.range.end);
-    let committed = structures.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add);
     let evidence = format!(
         "{} in the page map, and {} whose bitmaps agree with their free counts",
         count(structures.len() as u64, "extent"),
@@ -135,7 +192,8 @@ pub(super) fn heap(scene: &Scene<'_>, structures: &[(Addr, AddrRange)], owner: O
         cached: HashSet::new(),
         own: HashSet::new(),
         without_cache: 0,
-        unsound: unsound as u64,
+        unsound: unsound.saturating_add((structures.len() - words.len()) as u64),
+        unknown,
         evidence,
     };
     caches(scene, &mut out);
@@ -271,7 +329,7 @@ mod tests {
         lab.put(OWN + 256, &[bits(0, 1, 255, 0), HEAP + 0x8000, 0x1000]);
         let structures = [(OWN, 0x0, 0x1000), (OWN + 128, 0x2000, 0x5000), (OWN + 256, 0x8000, 0x1000)]
             .map(|(at, start, len)| (Addr::new(at), range(HEAP + start, len)));
-        heap(&Scene::new(&lab, Vec::new(), Vec::new()), &structures, Owner::None)
+        heap(&Scene::new(&lab, Vec::new(), Vec::new()), &structures, 0x1000, Owner::None)
     }
 
     #[test]
@@ -284,5 +342,47 @@ mod tests {
             // The count says 2, but one bit is set.
             assert!(heap_of(form, 2).is_none());
         }
+    }
+
+    #[test]
+    fn a_block_above_512_kib_is_as_large_as_its_extent_less_the_padding() {
+        // 3,000,000 bytes are 733 pages. Their class is number 66, 3 MiB; the one below has 2.5 MiB.
+        let (len, asked) = (734 << 12, 733 << 12);
+        assert_eq!([65, 66].map(class_size), [Some(0x28_0000), Some(0x30_0000)]);
+        let page = 0x1000;
+        assert_eq!(block_size(len, 66, page, page), Some(asked));
+        assert_eq!(block_size(asked, 66, page, 0), Some(asked));
+        // 1 MiB is a class of its own; one page less has the same number.
+        assert_eq!(block_size((1 << 20) + page, 60, page, page), Some(1 << 20));
+        assert_eq!(block_size(1 << 20, 60, page, page), Some((1 << 20) - page));
+        assert_eq!(block_size(1 << 20, 60, page, 0), Some(1 << 20));
+        // A sampled block of 100 bytes in an extent of 16 KiB and a page.
+        assert_eq!(block_size(0x5000, 7, page, page), Some(112));
+        assert_eq!(block_size(0x5000, 232, page, page), None);
+    }
+
+    /// A heap of 5.3.1: a slab; a block of 3,000,000 bytes; and an extent with the class number `class`, which is
+    /// `state`.
+    fn heap_with_large(class: u64, state: u64) -> Option<ExtentHeap> {
+        let mut lab = Lab::default();
+        let bits = |slab: u64, state: u64, class: u64, free: u64| slab << 12 | state << 17 | class << 20 | free << 28;
+        lab.map(OWN, 0x1000);
+        lab.put(OWN, &[bits(1, 0, 20, 1), HEAP, 0x1000]).put(OWN + 64, &[!0b1011]);
+        lab.put(OWN + 128, &[bits(0, 0, 66, 0), HEAP + 0x1040, 734 << 12]);
+        lab.put(OWN + 256, &[bits(0, state, class, 0), HEAP + 0x40_0000, 0x2_0000]);
+        let structures = [(OWN, 0x0, 0x1000), (OWN + 128, 0x1000, 734 << 12), (OWN + 256, 0x40_0000, 0x2_0000)]
+            .map(|(at, start, len)| (Addr::new(at), range(HEAP + start, len)));
+        heap(&Scene::new(&lab, Vec::new(), Vec::new()), &structures, 0x1000, Owner::None)
+    }
+
+    #[test]
+    fn large_blocks_of_5_3_1_are_in_use_and_what_contradicts_itself_is_unknown() {
+        let heap = heap_with_large(255, 3).unwrap_or_else(|| panic!("no heap"));
+        let (used, ..) = heap.sums();
+        assert_eq!((used.count, used.bytes), (4, 3 * 1024 + (733 << 12)));
+        assert_eq!((heap.unsound, heap.unknown), (0, 0));
+        // Allocated, with a class of 3 MiB in 128 KiB: 4 % of the bytes, but a third of the structures.
+        let heap = heap_with_large(66, 0).unwrap_or_else(|| panic!("no heap"));
+        assert_eq!((heap.unsound, heap.unknown), (1, 0x2_0000));
     }
 }

@@ -102,7 +102,7 @@ pub(crate) fn read_heap(process: &Process, heap: &UnreadHeap) -> Option<ExtentHe
     let unclaimed = RangeMap::from_sorted(heap.unclaimed.to_vec()).unwrap_or_default();
     let scene = Scene::over(process, process.base(), unclaimed);
     match heap.name {
-        AllocatorName::Jemalloc => jemalloc::heap(&scene, &heap.structures, heap.owner),
+        AllocatorName::Jemalloc => jemalloc::heap(&scene, &heap.structures, heap.page, heap.owner),
         AllocatorName::Tcmalloc => {
             let image = scene.images.iter().find(|image| image.owner == heap.owner)?;
             tcmalloc::heap(&scene, &heap.structures, image)

@@ -191,7 +191,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Findings) {
                 if parts.owners >= ENOUGH || parts.owners > 0 && known() {
                     parts.slots.iter().for_each(|slot| scene.keep(*slot, shape.entry / 8));
                     parts.extents.iter().for_each(|(at, _)| scene.keep(*at, map.words));
-                    parts.add_results(map, image, scene, found);
+                    parts.add_results(map, shape, image, scene, found);
                     break;
                 }
             }
@@ -222,7 +222,7 @@ struct MapContents {
 }
 
 impl MapContents {
-    fn add_results(self, map: &Map, image: &Image<'_>, scene: &Scene<'_>, found: &mut Findings) {
+    fn add_results(self, map: &Map, shape: Shape, image: &Image<'_>, scene: &Scene<'_>, found: &mut Findings) {
         let (name, owner) = (map.name, image.owner);
         let leaf = self.leaves.first().map_or(Addr::NULL, |l| l.start);
         let evidence = format!(
@@ -239,7 +239,13 @@ impl MapContents {
             "tcmalloc" => Some(AllocatorName::Tcmalloc),
             _ => None,
         };
-        let unread = |name| UnreadHeap { name, owner, structures: self.extents, unclaimed: scene.unclaimed().into() };
+        let unread = |name| UnreadHeap {
+            name,
+            owner,
+            structures: self.extents,
+            page: 1 << shape.page,
+            unclaimed: scene.unclaimed().into(),
+        };
         found.heaps.extend(allocator.map(unread));
         if name == "jemalloc" {
             let blocks = base_blocks(scene);

@@ -104,10 +104,19 @@ pub(super) struct Scene<'a> {
     unclaimed: RangeMap<AddrRange>,
 }
 
+/// Whether a claim hides its memory from the recognisers.
+///
+/// A runtime's guess does not: an allocator that is preloaded into it may be proven there. A guessed stack does, since a
+/// program may allocate stacks from any allocator.
+fn hides(claim: &Claim) -> bool {
+    let certain = claim.confidence > Confidence::Heuristic || matches!(claim.kind, Kind::Stack | Kind::StackGuard);
+    certain && claim.kind.specificity() > Kind::AnonRW.specificity()
+}
+
 /// Returns the writable anonymous memory that nobody claimed, with adjacent ranges joined.
 pub(super) fn unclaimed(base: &Base, claims: &Claims) -> RangeMap<AddrRange> {
     let anonymous = base.entries.iter().filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.write));
-    let taken = claims.iter().filter(|c| c.kind.specificity() > Kind::AnonRW.specificity()).map(|c| c.range);
+    let taken = claims.iter().filter(|c| hides(c)).map(|c| c.range);
     without(&union(anonymous.map(|e| e.range).collect()), &union(taken.collect()))
 }
 
@@ -315,4 +324,27 @@ fn without(ranges: &[AddrRange], taken: &[AddrRange]) -> RangeMap<AddrRange> {
     }
     out.retain(|r| !r.is_empty());
     RangeMap::from_sorted(out).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guesses_of_runtimes_hide_nothing_and_guessed_stacks_do() {
+        let claim = |kind, confidence| Claim {
+            range: AddrRange::sized(Addr::new(0x1000), 0x1000),
+            kind,
+            confidence,
+            owner: Owner::None,
+            detail: "".into(),
+            evidence: "".into(),
+        };
+        // A preloaded jemalloc's extent, which an object of the collector points to.
+        assert!(!hides(&claim(Kind::GCBookkeeping, Confidence::Heuristic)));
+        assert!(!hides(&claim(Kind::VmData, Confidence::Heuristic)));
+        assert!(!hides(&claim(Kind::AnonRW, Confidence::Exact)));
+        assert!(hides(&claim(Kind::GCBookkeeping, Confidence::Derived)));
+        assert!(hides(&claim(Kind::Stack, Confidence::Heuristic)));
+    }
 }

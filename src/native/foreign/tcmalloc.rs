@@ -39,8 +39,8 @@ const CACHE_TAIL: u64 = 128;
 /// objects, 64 slots with first and last object of a chain, and the number of used slots.
 const SLOTS: u64 = 64;
 
-/// Inverse of the share of spans that may be inconsistent.
-const BAD_SHARE_DIVISOR: usize = 20;
+/// Inverse of the share of bytes whose spans may be inconsistent.
+const BAD_SHARE_DIVISOR: u64 = 20;
 
 /// Bytes of TLS below and above a thread pointer in which the pointer to a cache is searched.
 const TLS: u64 = 16 << 10;
@@ -59,13 +59,20 @@ pub(super) fn heap(scene: &Scene<'_>, structures: &[(Addr, AddrRange)], image: &
     let caches = caches(scene, &walks);
     let first = *caches.iter().next()?;
     let sizes = sizes(scene, first)?;
-    let (mut extents, mut cuts, mut unsound) = (Vec::new(), Vec::new(), 0_usize);
+    let (mut extents, mut cuts, mut unsound, mut unknown) = (Vec::new(), Vec::new(), 0_u64, 0_u64);
     let mut spans = Vec::new();
     let mut sorted = structures.to_vec();
     sorted.sort_by_key(|(_, range)| range.start);
     sorted.dedup_by(|next, kept| next.1.start < kept.1.end);
     for (at, range) in sorted {
-        let Some(words) = scene.words::<6>(at) else { continue };
+        let mut contradicts = || {
+            unsound += 1;
+            unknown = range.len().saturating_add(unknown);
+        };
+        let Some(words) = scene.words::<6>(at) else {
+            contradicts();
+            continue;
+        };
         spans.push(at);
         let (class, location) = ((words[COUNTS] >> 16 & 0xff) as usize, words[COUNTS] >> 24 & 3);
         if location != 0 {
@@ -76,7 +83,7 @@ pub(super) fn heap(scene: &Scene<'_>, structures: &[(Addr, AddrRange)], image: &
             continue;
         }
         let Some(&size) = sizes.get(class) else {
-            unsound += 1;
+            contradicts();
             continue;
         };
         let room = range.len() / size;
@@ -91,14 +98,16 @@ pub(super) fn heap(scene: &Scene<'_>, structures: &[(Addr, AddrRange)], image: &
             scene.memory.peek_u64(object).map(Addr::new).map_err(|_| "not in the core")
         });
         if list.is_err() || free + (words[COUNTS] & 0xffff) != room {
-            unsound += 1;
+            contradicts();
             continue;
         }
         let (next, prev) = (Addr::new(words[NEXT]), Addr::new(words[PREV]));
         cuts.push(ObjectSpan { class, next, prev, free });
         extents.push(Extent { range, start: range.start, size, slab: Some(bits) });
     }
-    if cuts.is_empty() || unsound * BAD_SHARE_DIVISOR > structures.len() {
+    let committed = structures.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add);
+    let proven = !cuts.is_empty() && unsound <= cuts.len() as u64;
+    if !proven || unknown.saturating_mul(BAD_SHARE_DIVISOR) > committed {
         return None;
     }
     spans.into_iter().for_each(|at| scene.keep(at, SPAN / 8));
@@ -112,12 +121,13 @@ pub(super) fn heap(scene: &Scene<'_>, structures: &[(Addr, AddrRange)], image: &
     let mut heap = ExtentHeap {
         name: AllocatorName::Tcmalloc,
         owner: image.owner,
-        committed: structures.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add),
+        committed,
         extents,
         cached: HashSet::new(),
         own: HashSet::new(),
         without_cache: 0,
-        unsound: unsound as u64,
+        unsound,
+        unknown,
         evidence,
     };
     let mut chains: Vec<(Addr, u64)> = Vec::new();

@@ -2,21 +2,23 @@
 //!
 //! Only malloc's own lists and counts are read. Chunks in no list are not visited.
 
-use crate::addr::AddrRange;
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::map::{AddressMap, Kind};
 use crate::memory::Memory;
-use crate::native::malloc::{FreeLists, Malloc};
+use crate::native::malloc::{FreeLists, Malloc, SlotState};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::sums::SaturatingSum;
 
-/// Bytes of the kind Malloc by use. The four fields add up to the size of the kind.
+/// Bytes of the kind Malloc by use. `used`, `free`, `overhead` and `unknown` add up to the size of the kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageSplit {
     /// Bytes in chunks that the program owns, with headers.
     pub used: u64,
     /// Bytes in free chunks, in tops, and in memory that was returned to the system but is still mapped.
     pub free: u64,
+    /// Bytes of `free` that were returned to the system, but are still mapped.
+    pub released: u64,
     /// Bytes of malloc's own structures, and padding of aligned mappings.
     pub overhead: u64,
     /// Bytes of arenas whose lists cannot be followed.
@@ -38,7 +40,9 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> UsageSplit
         let committed = arena.committed();
         let top = arena.top.and_then(|t| process.memory.u64(t.checked_add(shape.chunk.size)?).ok());
         let broken = lists.capped || lists.broken.iter().any(|(of, _)| of.is_none_or(|of| of == i));
-        let whole = arena.bins.is_some() && arena.contiguous == arena.main;
+        // A main arena without the break may have parts that were not found.
+        let found = || arena.system_mem == Some(arena.parts.iter().map(|p| p.committed.len()).sum());
+        let whole = arena.bins.is_some() && (arena.contiguous == arena.main || found());
         let (Some(top), false, true) = (top, broken, whole) else {
             out.unknown += committed;
             continue;
@@ -56,6 +60,7 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> UsageSplit
         }
         out.used += chunks - free - marks;
         out.free += free + behind;
+        out.released += behind;
         out.overhead += before + marks;
     }
     if glibc && out.used > 0 {
@@ -77,6 +82,33 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> UsageSplit
     out
 }
 
+/// Returns the free chunks and slots that contain whole pages, by address. They may never have been written, or may have
+/// been returned to the system.
+pub fn free_pages(process: &Process, malloc: &Malloc) -> Vec<AddrRange> {
+    let _phase = process.enter(Phase::Blocks);
+    let mut out = Vec::new();
+    if let Some(shape) = &malloc.shape {
+        let size_at = |chunk: Addr| process.memory.u64(chunk.checked_add(shape.chunk.size)?).ok();
+        let lists = FreeLists::read(process, malloc, &[]);
+        let listed = lists.since(0).map(|(at, _)| Addr::new(at));
+        for chunk in listed.chain(malloc.arenas.iter().filter_map(|arena| arena.top)) {
+            let size = size_at(chunk).map(|head| shape.size_of(head)).filter(|size| shape.is_size(*size));
+            out.extend(size.map(|size| AddrRange::sized(chunk, size)));
+        }
+    }
+    let slots = malloc.musl.walk_many(process, Vec::new, |out: &mut Vec<AddrRange>, slot| {
+        if slot.state == SlotState::Free && slot.range.len() >= PAGE {
+            out.push(slot.range);
+        }
+    });
+    out.extend(slots.into_iter().flatten());
+    out.retain(|range| range.len() >= PAGE);
+    out.sort_unstable();
+    // In a damaged heap, chunks may overlap.
+    out.dedup_by(|next, kept| next.start < kept.end);
+    out
+}
+
 /// Subtracts bytes that other labels won, from the used bytes first.
 fn shrink(split: UsageSplit, over: u64) -> UsageSplit {
     let used = split.used.saturating_sub(over);
@@ -85,5 +117,6 @@ fn shrink(split: UsageSplit, over: u64) -> UsageSplit {
     let left = left - (split.free - free);
     let overhead = split.overhead.saturating_sub(left);
     let left = left - (split.overhead - overhead);
-    UsageSplit { used, free, overhead, unknown: split.unknown.saturating_sub(left) }
+    let released = split.released.min(free);
+    UsageSplit { used, free, released, overhead, unknown: split.unknown.saturating_sub(left) }
 }

@@ -65,12 +65,14 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
             evidence: heap.evidence.clone(),
             walked: true,
         };
-        match out.iter_mut().find(|a| a.name == heap.name) {
+        // A process may have several copies of an allocator.
+        match out.iter_mut().find(|a| a.name == heap.name && !a.walked) {
             Some(known) => *known = row,
             None => out.insert(0, row),
         }
     }
     let arenas = malloc.arenas.iter().filter(|a| a.bins.is_some()).count();
+    let further = malloc.more_modules.len();
     if let Some(module) = malloc.module.and_then(|i| process.modules.get(i)) {
         let linked = !is_libc(module);
         out.push(Allocator {
@@ -79,10 +81,21 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
             evidence: format!(
                 "main_arena{} found by the shape of its bins; {}",
                 if linked { ", linked into the program," } else { "" },
-                if arenas == 1 { "1 arena".to_owned() } else { format!("{arenas} arenas") }
+                count((arenas - further.min(arenas)) as u64, "arena")
             ),
             walked: true,
         });
+        for module in malloc.more_modules.iter().filter_map(|i| process.modules.get(*i)) {
+            out.push(Allocator {
+                name: AllocatorName::Glibc,
+                module: module.path.to_string(),
+                evidence: format!(
+                    "a further copy of the C library at {}, with a main_arena of its own, found by the shape of its bins",
+                    module.range.start
+                ),
+                walked: true,
+            });
+        }
     } else if !malloc.heaps.is_empty() {
         out.push(Allocator {
             name: AllocatorName::Glibc,

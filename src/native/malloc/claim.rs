@@ -7,8 +7,12 @@ use crate::units::{count, exact};
 
 /// Claims the heaps and the address space reserved for them.
 pub fn claim(heaps: &[MallocHeap], base: &Base, claims: &mut Claims) {
+    let first = heaps.iter().find(|h| h.main).and_then(|h| h.arena);
     for h in heaps {
         let which = match (h.main, h.arena) {
+            (true, Some(arena)) if first != Some(arena) => {
+                format!("main heap of a further C library, arena with bins at {arena}")
+            }
             (true, _) => "main heap (brk)".to_owned(),
             (false, Some(arena)) => format!("arena {arena}"),
             (false, None) => "arena".to_owned(),

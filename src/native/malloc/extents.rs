@@ -60,8 +60,10 @@ pub struct ExtentHeap {
     pub own: HashSet<Addr>,
     /// Number of threads whose cache was not found. Blocks in such a cache count as used.
     pub without_cache: u64,
-    /// Number of inconsistent structures.
+    /// Number of structures that are inconsistent or not in the core.
     pub unsound: u64,
+    /// Bytes of their extents. Whether these are in use is unknown.
+    pub unknown: u64,
     /// How the heap was found.
     pub evidence: String,
 }
@@ -86,6 +88,16 @@ impl Extent {
 }
 
 impl ExtentHeap {
+    /// Returns the bytes of extents in use.
+    pub fn active(&self) -> u64 {
+        self.extents.iter().map(|e| e.range.len()).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the bytes of free extents.
+    pub fn free_extents(&self) -> u64 {
+        self.committed.saturating_sub(self.active()).saturating_sub(self.unknown)
+    }
+
     /// Returns the sums of used blocks, of free blocks in extents in use, and of the free blocks in threads' caches.
     pub fn sums(&self) -> (Sum, Sum, Sum) {
         let (mut used, mut free, mut cached) = (Sum::default(), Sum::default(), Sum::default());
@@ -158,6 +170,7 @@ mod tests {
             own: HashSet::new(),
             without_cache: 0,
             unsound: 0,
+            unknown: 0,
             evidence: String::new(),
         }
     }

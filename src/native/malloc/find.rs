@@ -9,9 +9,11 @@ use crate::limits;
 use crate::map::{Base, Confidence};
 use crate::memory::walk::Walks;
 use crate::memory::{Fault, Memory};
+use crate::native::libc;
 use crate::native::malloc::MallocHeap;
 use crate::native::malloc::mapped_chunk;
 use crate::native::malloc::shape::{Shape, StateShape};
+use crate::native::stack_records::Libc;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::targets::at;
@@ -45,24 +47,36 @@ pub(super) fn writable(process: &Process, base: &Base, module: &Module) -> Vec<A
 }
 
 impl Finder<'_> {
-    /// Searches the writable data of all modules for the main arena, libc first.
-    pub(super) fn main_arena(&self, process: &Process) -> Option<MainArena> {
+    /// Searches the writable data of all modules for main arenas, libc first. After the first, only further copies of
+    /// glibc can have one: `dlmopen` loads them, each with a heap of its own.
+    pub(super) fn main_arenas(&self, process: &Process) -> Vec<MainArena> {
         let mut modules: Vec<_> = process.modules.iter().enumerate().collect();
         // A program with malloc linked in follows the libraries named libc.
         modules.sort_by_key(|(_, m)| {
             let program = matches!(&m.kind, ModuleKind::Elf(image) if image.has_interpreter);
             (!m.name().starts_with("libc"), !program)
         });
+        let mut out: Vec<MainArena> = Vec::new();
         for (module, m) in modules {
-            for data in writable(process, self.base, m) {
-                for part in self.memory.readable_parts(data, limits::MAX_ALLOCATOR_DATA) {
-                    if let Some((bins, layout)) = self.arena_in(process, part.start, part.len()) {
-                        return Some(MainArena { bins, layout, data, module });
-                    }
-                }
+            let is_glibc = || libc::which(process, m).is_some_and(|(libc, _)| libc == Libc::Glibc);
+            if out.len() < limits::MAX_LIBCS && (out.is_empty() || is_glibc()) {
+                out.extend(self.main_arena_of(process, module, m));
             }
         }
-        None
+        out
+    }
+
+    fn main_arena_of(&self, process: &Process, module: usize, m: &Module) -> Option<MainArena> {
+        let data = writable(process, self.base, m).into_iter();
+        let parts = data.flat_map(|data| {
+            let parts = self.memory.readable_parts(data, limits::MAX_ALLOCATOR_DATA);
+            parts.into_iter().map(move |part| (data, part))
+        });
+        let mut parts = parts;
+        parts.find_map(|(data, part)| {
+            let (bins, layout) = self.arena_in(process, part.start, part.len())?;
+            Some(MainArena { bins, layout, data, module })
+        })
     }
 
     fn arena_in(&self, process: &Process, start: Addr, len: u64) -> Option<(Addr, StateShape)> {

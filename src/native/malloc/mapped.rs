@@ -5,7 +5,6 @@ use byteorder::{ByteOrder, LittleEndian};
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::map::{Claims, Confidence, Kind};
-use crate::native::malloc::Params;
 use crate::native::malloc::find::Finder;
 use crate::native::malloc::mapped_chunk::{self, MappedChunk, chunk_at};
 use crate::process::Process;
@@ -13,16 +12,17 @@ use crate::range_map::RangeMap;
 
 /// Finds the chunks in writable anonymous memory that nobody claimed.
 ///
-/// Each mapping is searched from its start. Further chunks follow directly where the kernel joined their mappings. If
-/// fewer are found than malloc counts, every page is probed.
+/// `counted` is their number and bytes as malloc counts them. Each mapping is searched from its start. Further chunks
+/// follow directly where the kernel joined their mappings. If fewer are found than malloc counts, or its count is
+/// unknown, every page is probed: producers join mappings too.
 pub(super) fn find(
     process: &Process,
     finder: &Finder<'_>,
-    params: Option<&Params>,
+    counted: Option<(u64, u64)>,
     has_arenas: bool,
     claims: &Claims,
 ) -> Vec<MappedChunk> {
-    if !has_arenas || params.is_some_and(|p| p.n_mmaps == 0) {
+    if !has_arenas || counted.is_some_and(|(number, _)| number == 0) {
         return Vec::new();
     }
     let taken = taken(claims);
@@ -45,12 +45,12 @@ pub(super) fn find(
             found.push(c);
         }
     }
-    if params.is_some_and(|p| (found.len() as u64) < p.n_mmaps) {
-        probe(process, finder, params, &taken, &mut found);
+    if counted.is_none_or(|(number, _)| (found.len() as u64) < number) {
+        probe(process, finder, counted, &taken, &mut found);
     }
     mapped_chunk::align(process, finder.memory, finder.shape, &mut found);
     let bytes = found.iter().map(|c| c.range.len()).fold(0, u64::saturating_add);
-    if params.is_some_and(|p| p.n_mmaps == found.len() as u64 && p.mmapped_mem == bytes) {
+    if counted == Some((found.len() as u64, bytes)) {
         for c in &mut found {
             c.confidence = Confidence::Exact;
         }
@@ -93,18 +93,24 @@ fn open_ranges(finder: &Finder<'_>, taken: &RangeMap<AddrRange>) -> Vec<AddrRang
     out
 }
 
+/// Minimum size in bytes of a chunk that is found in the middle of a mapping while malloc's count is unknown. glibc
+/// gives smaller requests no mapping of their own, unless the program says so (DEFAULT_MMAP_THRESHOLD_MIN).
+const MIN_UNCOUNTED: u64 = 128 << 10;
+
 /// Probes the pages in the core that are still unclaimed. Stops when malloc's count is reached, or the limit of probes.
+///
+/// Without a count, a page may begin with such a header by chance. So chunks found then are a guess.
 fn probe(
     process: &Process,
     finder: &Finder<'_>,
-    params: Option<&Params>,
+    counted: Option<(u64, u64)>,
     taken: &RangeMap<AddrRange>,
     found: &mut Vec<MappedChunk>,
 ) {
-    let wanted = params.map_or(0, |p| p.n_mmaps);
+    let wanted = counted.map_or(u64::MAX, |(number, _)| number);
     let target = process.target();
     let extents = target.extents();
-    let mut probes = limits::MAX_MAPPED_PROBES;
+    let mut probes = if counted.is_some() { limits::MAX_MAPPED_PROBES } else { limits::MAX_UNCOUNTED_PROBES };
     let mut more = Vec::new();
     let known = RangeMap::from_sorted(found.iter().map(|c| c.range).collect()).unwrap_or_default();
     // The kernel joins their mappings with neighbours, mostly remains of thread stacks. The largest mappings are the
@@ -129,7 +135,12 @@ fn probe(
                         continue;
                     }
                     probes -= 1;
-                    match chunk_at(finder.memory, finder.shape, at, range.end) {
+                    let chunk = chunk_at(finder.memory, finder.shape, at, range.end);
+                    match chunk.filter(|c| counted.is_some() || c.range.len() >= MIN_UNCOUNTED) {
+                        Some(c) if counted.is_none() => {
+                            at = c.range.end;
+                            more.push(MappedChunk { confidence: Confidence::Heuristic, ..c });
+                        }
                         Some(c) => {
                             at = c.range.end;
                             more.push(c);

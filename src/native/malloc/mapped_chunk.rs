@@ -70,7 +70,7 @@ pub(super) fn align(process: &Process, memory: &dyn Memory, shape: &Shape, chunk
                 && prev.is_some_and(|prev| prev & !shape.chunk.mmap_hp == at.since(start))
                 && let Some(second) = header(memory, shape, start, at, c.range.end).filter(|s| s.range == c.range)
             {
-                *c = second;
+                *c = MappedChunk { confidence: c.confidence, ..second };
             }
         }
     });

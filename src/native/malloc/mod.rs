@@ -59,7 +59,7 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::words::AllocatorName;
 
-pub use account::{UsageSplit, split};
+pub use account::{UsageSplit, free_pages, split};
 pub use all::read_blocks;
 pub(crate) use all::warn_cache_limit;
 pub use allocator::Allocator;
@@ -106,10 +106,14 @@ pub struct Malloc {
     pub arenas: Vec<Arena>,
     /// glibc's parameters and counts (`mp_`).
     pub params: Option<Params>,
+    /// The same of further copies of glibc, which `dlmopen` loads.
+    pub more_params: Vec<Params>,
     /// glibc's chunks with their own mappings (IS_MMAPPED), by address.
     pub mapped: Vec<MappedChunk>,
     /// Index into [`Process::modules`] of the module that contains the main arena.
     pub module: Option<usize>,
+    /// Indices of the modules with the main arenas of further copies of glibc.
+    pub more_modules: Vec<usize>,
     /// musl's heap.
     pub musl: Mallocng,
     /// Heaps of other allocators whose blocks are not read yet.
@@ -130,7 +134,15 @@ pub fn find(process: &Process, base: &Base) -> Result<Malloc, LayoutError> {
     let mut finder = Finder { memory: &process.memory, base, shape: &shape, state_size: None };
     let mut found = Malloc::default();
     let mut states = BTreeSet::new();
-    let main = finder.main_arena(process);
+    let mut mains = finder.main_arenas(process);
+    // Only the first C library of a process uses the break. Its heap is exact.
+    let uses_break =
+        |main: &find::MainArena| finder.main_heap(main, None).is_some_and(|heap| heap.confidence == Confidence::Exact);
+    if mains.len() > 1 {
+        mains.sort_by_key(|main| !uses_break(main));
+    }
+    let mut mains = mains.into_iter();
+    let main = mains.next();
     let mut start = None;
     if let Some(main) = &main {
         let (at, others) = finder.ring(main);
@@ -148,6 +160,9 @@ pub fn find(process: &Process, base: &Base) -> Result<Malloc, LayoutError> {
         found.heaps.extend(finder.guess_main_heap(process));
     }
     found.arenas = arena::all(&finder, main.as_ref(), start, &mut found.heaps, found.params.as_ref());
+    for main in mains {
+        found.add_library(&finder, &main);
+    }
     let parts = found.arenas.iter().enumerate().flat_map(|(i, a)| a.parts.iter().map(move |p| (p.chunks, i)));
     found.parts = parts.collect();
     found.parts.sort_unstable();
@@ -157,6 +172,34 @@ pub fn find(process: &Process, base: &Base) -> Result<Malloc, LayoutError> {
 }
 
 impl Malloc {
+    /// Adds the main arena of a further copy of glibc, unless its memory is known already. Its other arenas are found
+    /// like those of the first copy, by their heaps.
+    fn add_library(&mut self, finder: &Finder<'_>, main: &find::MainArena) {
+        let start = finder.ring(main).0;
+        let fastbins = start.is_none_or(|s| main.bins.since(s) != finder.shape.start_without_fastbins);
+        let contiguous = start.and_then(|s| arena::is_contiguous(finder, s));
+        let mut heaps: Vec<MallocHeap> = finder.main_heap(main, contiguous).into_iter().collect();
+        let params = params::find(finder, main, heaps.first(), fastbins);
+        let arenas = arena::all(finder, Some(main), start, &mut heaps, params.as_ref());
+        let known = |range: &AddrRange| self.heaps.iter().any(|heap| heap.range.intersect(range).is_some());
+        if heaps.iter().any(|heap| known(&heap.range)) {
+            return;
+        }
+        self.heaps.extend(heaps);
+        self.arenas.extend(arenas);
+        self.more_params.extend(params);
+        self.more_modules.push(main.module);
+    }
+
+    /// Returns the number of chunks with their own mappings and the bytes of these mappings, as malloc counts them. With
+    /// several copies of glibc, their sums. `None` if the counts of one are unknown.
+    pub fn counted_mappings(&self) -> Option<(u64, u64)> {
+        let all = || self.params.iter().chain(&self.more_params);
+        let known = self.params.is_some() && self.more_params.len() == self.more_modules.len();
+        let sum = |of: fn(&Params) -> u64| all().map(of).fold(0, u64::saturating_add);
+        known.then(|| (sum(|p| p.n_mmaps), sum(|p| p.mmapped_mem)))
+    }
+
     /// Returns the heaps of other allocators. They are read on the first call.
     pub fn others(&self, process: &Process) -> &[ExtentHeap] {
         self.others.get_or_init(|| self.unread.iter().filter_map(|heap| foreign::read_heap(process, heap)).collect())
@@ -189,7 +232,7 @@ impl Malloc {
         if let Some(shape) = &self.shape {
             let _phase = process.enter(Phase::MappedChunks);
             let finder = Finder { memory: &process.memory, base, shape, state_size: None };
-            self.mapped = mapped::find(process, &finder, self.params.as_ref(), !self.arenas.is_empty(), claims);
+            self.mapped = mapped::find(process, &finder, self.counted_mappings(), !self.arenas.is_empty(), claims);
         }
     }
 

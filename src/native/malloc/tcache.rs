@@ -3,6 +3,7 @@
 //! Candidates are blocks that a thread's TLS points to, first blocks of arenas, and blocks of a cache's size. A
 //! candidate is accepted only if its lists are intact.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use byteorder::{ByteOrder, LittleEndian};
@@ -142,20 +143,29 @@ impl ThreadWords {
             }
         }
         unread.dedup();
-        let (distance, arenas) = most_common(arenas);
-        for thread in threads.iter().filter(|thread| arenas.iter().any(|(_, tid)| *tid == thread.tid)) {
-            thread.thread_pointer.into_iter().for_each(|at| memory.keep(at.wrapping_offset(distance), POINTER));
+        // Each copy of glibc has its own variables.
+        let copies = 1 + malloc.more_modules.len();
+        let mut out = ThreadWords { unread, ..ThreadWords::default() };
+        for (distance, arenas) in most_common(arenas, copies) {
+            for thread in threads.iter().filter(|thread| arenas.iter().any(|(_, tid)| *tid == thread.tid)) {
+                thread.thread_pointer.into_iter().for_each(|at| memory.keep(at.wrapping_offset(distance), POINTER));
+            }
+            out.arenas.extend(arenas);
         }
-        ThreadWords { tcaches: most_common(caches).1.into_iter().collect(), arenas, unread }
+        out.tcaches = most_common(caches, copies).into_iter().flat_map(|(_, caches)| caches).collect();
+        out
     }
 }
 
 /// Hits by distance from the thread pointer: the value found, and the thread.
 type Hits<T> = BTreeMap<i64, Vec<(T, u32)>>;
 
-/// Returns the distance with hits in most threads, and those hits.
-fn most_common<T>(hits: Hits<T>) -> (i64, Vec<(T, u32)>) {
-    hits.into_iter().max_by_key(|(_, hits)| hits.len()).unwrap_or_default()
+/// Returns the `limit` distances with hits in most threads, and those hits.
+fn most_common<T>(hits: Hits<T>, limit: usize) -> Vec<(i64, Vec<(T, u32)>)> {
+    let mut all: Vec<_> = hits.into_iter().collect();
+    all.sort_by_key(|(distance, hits)| Reverse((hits.len(), *distance)));
+    all.truncate(limit);
+    all
 }
 
 /// Returns the form of cache whose chunk size `chunk` has, if any.

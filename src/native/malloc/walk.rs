@@ -132,8 +132,8 @@ pub struct WalkSummary {
     pub foreign: u64,
     /// Bytes of malloc's fenceposts.
     pub fences: u64,
-    /// Bytes that `malloc_trim(0)` would return: whole pages in free chunks.
-    pub trimmable: u64,
+    /// Whole pages in free chunks, by address. `malloc_trim(0)` returns them as far as they take up memory.
+    pub trimmable: Vec<AddrRange>,
     /// Number of free chunks in lists that the walk did not visit.
     pub misplaced_entries: u64,
     /// Size of the largest free chunk, except the top.
@@ -168,7 +168,7 @@ impl<'a> Walker<'a> {
             end: part.chunks.end.get(),
             listed,
             next_listed,
-            run: FreeRun { start: 0, end: 0, page: self.page, whole: self.shape.chunk.whole, bytes: 0 },
+            run: FreeRun { start: 0, end: 0, page: self.page, whole: self.shape.chunk.whole, pages: Vec::new() },
             out: WalkSummary::default(),
             visit,
         };
@@ -216,7 +216,8 @@ struct FreeRun {
     page: u64,
     /// sizeof (struct malloc_chunk), which is not trimmed.
     whole: u64,
-    bytes: u64,
+    /// Whole pages of the runs.
+    pages: Vec<AddrRange>,
 }
 
 impl FreeRun {
@@ -229,23 +230,31 @@ impl FreeRun {
         }
     }
 
+    fn add_pages(&mut self, start: u64, len: u64) {
+        if len > 0 {
+            self.pages.push(AddrRange::sized(Addr::new(start), len));
+        }
+    }
+
     /// Ends the run as `mtrim` of malloc.c does: the whole pages after the chunk's fields count.
     fn close(&mut self) {
         let first = (self.start + self.whole).next_multiple_of(self.page);
         if self.start != 0 && self.end > first {
-            self.bytes += (self.end - first) & !(self.page - 1);
+            self.add_pages(first, (self.end - first) & !(self.page - 1));
         }
         (self.start, self.end) = (0, 0);
     }
 
     /// Ends the run at the top chunk, as `systrim` of malloc.c does without pad. A minimal chunk and one byte remain.
     fn close_with_top(&mut self, at: u64, size: u64, gives_back: bool, min: u64) {
+        let end = at.saturating_add(size);
         let size = if self.end == at && self.start != 0 { size + (self.end - self.start) } else { size };
         if self.end != at {
             self.close();
         }
         if gives_back {
-            self.bytes += size.saturating_sub(min + 1) & !(self.page - 1);
+            let bytes = size.saturating_sub(min + 1) & !(self.page - 1);
+            self.add_pages(end.saturating_sub(bytes), bytes);
         }
         (self.start, self.end) = (0, 0);
     }
@@ -291,7 +300,7 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> RangeWalk<'_, '_, L, V>
             };
         }
         self.run.close();
-        self.out.trimmable = self.run.bytes;
+        self.out.trimmable = std::mem::take(&mut self.run.pages);
         while self.next_listed.is_some_and(|(l, _)| l < self.end) {
             self.out.misplaced_entries += 1;
             self.next_listed = self.listed.next();

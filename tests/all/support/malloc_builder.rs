@@ -324,6 +324,33 @@ impl Fake {
         count
     }
 
+    /// Removes `mp_`, as if libc's data were not in the core.
+    pub fn forget_counts(&mut self) {
+        self.poke(LIBC + 0x2400, &[0; 256]);
+    }
+
+    /// Extends the heap by `count` used chunks of `size` bytes and by `free` bytes of the top chunk, all zero. Returns
+    /// the addresses of the blocks.
+    pub fn add_blocks(&mut self, count: u64, size: u64, free: u64) -> Vec<u64> {
+        let from = self.top;
+        let len = from - HEAP + count * size + free;
+        self.areas.get_mut(&HEAP).unwrap().resize(len as usize, 0);
+        self.expected.retain(|chunk| chunk.3 != "top");
+        for i in 0..count {
+            self.put(from + i * size + 8, size | 1);
+            self.expected.push((from + i * size + 16, size, "used", "used"));
+        }
+        self.top = from + count * size;
+        self.put(self.top + 8, free | 1);
+        self.expected.push((self.top + 16, free, "free", "top"));
+        self.expected.sort_unstable();
+        let (bins, after) = (self.bins(), if self.version.threads { 2072 } else { 2064 });
+        self.put(bins - 16, self.top);
+        self.put(bins + after, len);
+        self.put(bins + after + 8, len);
+        (0..count).map(|i| from + i * size + 16).collect()
+    }
+
     /// Fills all used chunks of an extended heap with pointers to each other, near and far.
     pub fn tangle(&mut self) {
         let top = (self.top - HEAP) as usize;

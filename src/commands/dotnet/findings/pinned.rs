@@ -48,7 +48,7 @@ pub(in crate::commands) fn pinned_objects(session: &Session<'_>) -> Option<HashS
     let mut collectors = clr_gcs(session).peekable();
     collectors.peek()?;
     let pins = |kind| matches!(kind, HandleKind::Pinned | HandleKind::AsyncPinned);
-    let handles = collectors.flat_map(|gc| gc.handles());
+    let handles = collectors.flat_map(|(_, _, gc)| gc.handles());
     Some(handles.filter(|handle| pins(handle.kind)).map(|handle| handle.object).collect())
 }
 

@@ -195,13 +195,11 @@ fn contents(answers: &Answers, kind: Kind, most: usize) -> (Vec<TreemapBox>, &'s
 /// Used malloc blocks, and the name for what remains.
 fn blocks(answers: &Answers, most: usize) -> (Vec<TreemapBox>, &'static str) {
     let Some(malloc) = &answers.malloc else { return Default::default() };
-    let mut blocks: Vec<TreemapBox> =
-        malloc.clusters.iter().take(most).map(|c| TreemapBox::leaf(cluster(c), [c.bytes; 3])).collect();
-    let title: u64 = malloc.clusters.iter().take(most).map(|c| c.bytes).saturating_sum();
     // Blocks of other allocators have another kind.
-    let others: u64 = malloc.others.iter().map(|o| o.used.bytes).saturating_sum();
-    let used = malloc.total.used_bytes.saturating_sub(others);
-    match used.checked_sub(title) {
+    let shown = || malloc.clusters.iter().filter(|c| c.allocator.is_none()).take(most);
+    let mut blocks: Vec<TreemapBox> = shown().map(|c| TreemapBox::leaf(cluster(c), [c.bytes; 3])).collect();
+    let title: u64 = shown().map(|c| c.bytes).saturating_sum();
+    match malloc.libc.used_bytes.checked_sub(title) {
         Some(0) => {}
         Some(rest) => blocks.push(TreemapBox::leaf("other used blocks", [rest; 3])),
         None => return Default::default(),

@@ -48,7 +48,8 @@ pub(super) fn anonymous(
         return;
     };
     // Each page is counted once: in the equal blocks, or by its content.
-    let of_blocks = Makeup::of(blocks.iter().flat_map(|block| within(&runs, *block))).written().min(share.written);
+    let makeup = Makeup::of(blocks.iter().flat_map(|block| within(&runs, *block)));
+    let of_blocks = makeup.written().min(share.written);
     let others: Vec<Filled> = outside(&ranges, &blocks).iter().flat_map(|range| within(&runs, *range)).collect();
     // Memory overwritten in a scrubbed core could have been anything.
     let tells_nothing = |run: &&Filled| matches!(run.content, Content::Mixed | Content::Overwritten);
@@ -56,7 +57,7 @@ pub(super) fn anonymous(
     let without = nameless.iter().map(|run| run.range.len()).fold(0, u64::saturating_add);
     let without = without.min(share.written.saturating_sub(of_blocks));
     let rest = share.written.saturating_sub(of_blocks).saturating_sub(without);
-    found.findings.extend(equal.map(|finding| written_of(finding, of_blocks)));
+    found.findings.extend(equal.map(|equal| equal.with_all_pages(makeup, of_blocks, &destinations)));
     if rest > 0 {
         let severity = severity(rest, tally.total());
         let text = format!(
@@ -163,14 +164,16 @@ fn severity(bytes: u64, written: u64) -> Severity {
     if much { Severity::Warning } else { Severity::Info }
 }
 
-/// Findings for `summary`.
-pub(super) fn quick(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
+/// Findings for `summary`. `exact` is true if the figures of `tally` have no pages of zeros, false if they are the bytes
+/// in the core.
+pub(super) fn quick(session: &Session<'_>, tally: &Tally, exact: bool) -> Vec<Finding> {
     let Some(share) = tally.shares.get(&Subject::Anonymous).filter(|share| share.written > 0) else {
         return Vec::new();
     };
-    let pattern = anon::finding(session).map(|equal| equal.finding);
-    let rest = share.written.saturating_sub(pattern.as_ref().and_then(|p| p.bytes).unwrap_or(0));
-    let mut out: Vec<Finding> = pattern.into_iter().collect();
+    let pattern = anon::finding(session);
+    let of_blocks = pattern.as_ref().map_or(0, |p| if exact { p.finding.bytes.unwrap_or(0) } else { p.size });
+    let rest = share.written.saturating_sub(of_blocks);
+    let mut out: Vec<Finding> = pattern.map(|p| p.finding).into_iter().collect();
     if rest > 0 {
         let text = format!(
             "{} of{} anonymous memory with no known owner ({}).",

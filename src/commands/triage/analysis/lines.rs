@@ -7,6 +7,7 @@ use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
 use crate::commands::triage::analysis::{biggest, counted, plain};
 use crate::map::kind_facts::Contents;
 use crate::map::{Confidence, Kind, Region};
+use crate::native::malloc::ExtentHeap;
 use crate::report::{Finding, Severity};
 use crate::session::Session;
 use crate::sums::SaturatingAdd;
@@ -94,17 +95,18 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
         Subject::Recognised(kind, owner) => {
             let confidence = regions().map(|r| r.confidence).min().unwrap_or(Confidence::Heuristic);
             let heaps = if deep { session.malloc().others(session.process) } else { &[] };
-            let walked = heaps.iter().find(|heap| *heap.name.name() == **owner);
+            // A process may have several copies of an allocator.
+            let walked: Vec<_> = heaps.iter().filter(|heap| *heap.name.name() == **owner).collect();
             let unread = !deep && session.malloc().unread.iter().any(|heap| *heap.name.name() == **owner);
-            let what = match walked {
-                Some(heap) => {
-                    let (used, free, _) = heap.sums();
-                    format!("{} used in {}, {} free.", round(used.bytes), count(used.count, "block"), round(free.bytes))
-                }
-                None if unread => "`coremap malloc` shows how much of it is in use.".to_owned(),
-                None => what(*kind).to_owned(),
+            let what = if !walked.is_empty() {
+                in_use(&walked)
+            } else if unread {
+                "`coremap malloc` shows how much of it is in use.".to_owned()
+            } else {
+                what(*kind).to_owned()
             };
-            let more = if walked.is_some() || unread { "malloc".to_owned() } else { format!("regions --kind {kind}") };
+            let more =
+                if !walked.is_empty() || unread { "malloc".to_owned() } else { format!("regions --kind {kind}") };
             let text = format!("{}: {} in {pieces}. {what}", title(*kind, owner), round(share.in_core));
             let text = text.trim_end().to_owned();
             let evidence =
@@ -147,6 +149,22 @@ fn undecided(session: &Session<'_>, tally: &Tally, share: &Share) -> u64 {
         Some(len.min(*tally.written.get(*i)?))
     };
     share.regions.iter().filter_map(bytes).fold(0, u64::saturating_add)
+}
+
+/// Describes what the heaps of one allocator contain, in the figures of `malloc`.
+fn in_use(heaps: &[&ExtentHeap]) -> String {
+    let (mut used, mut blocks, mut free, mut extents, mut unknown) = (0_u64, 0_u64, 0_u64, 0_u64, 0_u64);
+    for heap in heaps {
+        let (given, idle, _) = heap.sums();
+        used = used.saturating_add(given.bytes);
+        blocks = blocks.saturating_add(given.count);
+        free = free.saturating_add(idle.bytes);
+        extents = extents.saturating_add(heap.free_extents());
+        unknown = unknown.saturating_add(heap.unknown);
+    }
+    let more = [(extents, "in free extents"), (unknown, "unknown")].into_iter().filter(|(bytes, _)| *bytes > 0);
+    let more: String = more.map(|(bytes, what)| format!(", {} {what}", round(bytes))).collect();
+    format!("{} used in {}, {} free{more}.", round(used), count(blocks, "block"), round(free))
 }
 
 /// Finding ids of recognised owners; these never change.

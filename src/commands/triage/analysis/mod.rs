@@ -103,7 +103,7 @@ pub(in crate::commands) fn quick(
     findings.extend(native::quick(session, &tally, zeros, split));
     // The last step that reads: pages without a known owner, and the pointers to them.
     session.process.target().release();
-    findings.extend(anonymous::quick(session, &tally));
+    findings.extend(anonymous::quick(session, &tally, by_region.is_some() || tally.of_ram));
     finish(session, &mut findings, (zeros.is_some() || tally.of_ram).then(|| tally.total()));
     findings
 }
@@ -127,7 +127,9 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], written: Option<u64>)
         }
     }
     raise(findings);
-    findings.sort_by_key(|f| (Reverse(f.severity), MUST_BE.contains(&f.id), Reverse(f.bytes.unwrap_or(0))));
+    // Allocated memory that was never written does not come first.
+    let weight = |f: &Finding| f.bytes.unwrap_or(0).min(f.within.and_then(whole).unwrap_or(u64::MAX));
+    findings.sort_by_key(|f| (Reverse(f.severity), MUST_BE.contains(&f.id), Reverse(weight(f))));
 }
 
 /// Makes a finding with most of all memory a warning, unless a finding within it is one. Findings in `MUST_BE` are

@@ -4,18 +4,21 @@ use crate::analysis::zero::ZeroMap;
 use crate::commands::malloc::{self, CategoriesRow, MallocOptions, MallocReport};
 use crate::commands::stacks::{measure, verdict};
 use crate::commands::triage::analysis::budget::Budget;
-use crate::commands::triage::analysis::tally::{Subject, Tally};
+use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
 use crate::commands::triage::analysis::{Found, biggest, counted, plain};
-use crate::map::Confidence;
+use crate::map::{Confidence, Kind};
 use crate::native::foreign::FIBER_STACK;
 use crate::native::malloc::{self as heaps, Malloc, UsageSplit};
 use crate::progress::Progress;
-use crate::report::{ClusterRow, Finding, Severity};
+use crate::report::{AllocatorName, ClusterRow, Finding, Severity};
 use crate::session::Session;
 use crate::units::{exact, round};
 
 /// Bytes of malloc's heaps walked per second.
 const WALKED: u64 = 500 << 20;
+
+/// Share of malloc's free memory in percent, below which the text says how much of it is in memory.
+const MOSTLY_HELD: u64 = 90;
 
 /// Maximum number of clusters requested.
 const CLUSTERS: usize = 50;
@@ -36,22 +39,62 @@ pub(super) fn malloc(
     progress: &Progress,
     found: &mut Found,
 ) {
-    let Some(share) = tally.shares.get(&Subject::Malloc) else { return };
-    if !budget.allows("blocks of malloc", share.in_core, WALKED) {
-        let split = heaps::split(session.process, session.map(), session.malloc());
-        found.findings.extend(quick_malloc(session, share.written, &split));
+    let share = tally.shares.get(&Subject::Malloc);
+    let others = &session.malloc().unread;
+    if share.is_none() && others.is_empty() {
+        return;
+    }
+    let in_core = |subject: &Subject| tally.shares.get(subject).map_or(0, |share| share.in_core);
+    let of_others = others.iter().map(|heap| in_core(&Subject::Recognised(Kind::Allocator, heap.name.name().into())));
+    let bytes = of_others.chain([in_core(&Subject::Malloc)]).fold(0, u64::saturating_add);
+    if !budget.allows("blocks of malloc", bytes, WALKED) {
+        if let Some(share) = share {
+            let split = heaps::split(session.process, session.map(), session.malloc());
+            found.findings.extend(quick_malloc(session, share.written, &split));
+        }
         return;
     }
     let options = MallocOptions { chunks: false, limit: Some(CLUSTERS) };
     let report = malloc::malloc(session, &options, progress);
-    let total = &report.total;
+    let split = heaps::split(session.process, session.map(), session.malloc());
+    let held = malloc::held(session, &split);
+    if let Some(share) = share {
+        // Without the lists of an arena, `held` lacks its free memory.
+        let held = if split.unknown == 0 { held } else { u64::MAX };
+        found.findings.push(of_libc(session, share, &report, held));
+    }
+    let told = report.clusters.iter().filter(|c| c.mmapped && malloc::is_pattern(c, &report));
+    let told: u64 = told.map(|c| c.bytes).fold(0, u64::saturating_add);
+    let mut quick = malloc::quick(session.malloc(), &split, held);
+    quick.retain(|f| f.id != "malloc-mmapped" || told.saturating_mul(100) < f.bytes.unwrap_or(0).saturating_mul(TOLD));
+    let large = large_block(&report, tally.total());
+    found.findings.extend(report.findings);
+    found.findings.extend(large);
+    found.findings.extend(quick);
+}
+
+/// Says how much of the free memory takes up memory, unless that is nearly all.
+fn in_memory(held: u64, free: u64) -> String {
+    if held.saturating_mul(100) < free.saturating_mul(MOSTLY_HELD) {
+        format!(" ({} of it in memory)", round(held))
+    } else {
+        String::new()
+    }
+}
+
+/// Describes the memory of the C library's malloc, without other allocators. `held` is how much of the free memory takes
+/// up memory.
+fn of_libc(session: &Session<'_>, share: &Share, report: &MallocReport, held: u64) -> Finding {
+    let total = &report.libc;
+    let free = total.free_bytes.saturating_add(total.top);
     let text = format!(
-        "{}: {} used in {}, {} free in {}{}.",
+        "{}: {} used in {}, {} free in {}{}{}.",
         whose(session.malloc()),
         round(total.used_bytes),
         counted(total.used, "block", "blocks"),
-        round(total.free_bytes.saturating_add(total.top)),
+        round(free),
         places(session.malloc()),
+        in_memory(held, free),
         match total.trimmable {
             0 => String::new(),
             bytes => format!("; malloc_trim would return {} to the system", round(bytes)),
@@ -61,18 +104,7 @@ pub(super) fn malloc(
         Some(all) => format!("{text} By category ({}): {}.", all.whose, by_category(all)),
         None => text,
     };
-    found
-        .findings
-        .push(plain("malloc", text, "walk of all chunks", share.written).known(Confidence::Derived).more("malloc"));
-    let told = report.clusters.iter().filter(|c| c.mmapped && malloc::is_pattern(c, total));
-    let told: u64 = told.map(|c| c.bytes).fold(0, u64::saturating_add);
-    let split = heaps::split(session.process, session.map(), session.malloc());
-    let mut quick = malloc::quick(session.malloc(), &split);
-    quick.retain(|f| f.id != "malloc-mmapped" || told.saturating_mul(100) < f.bytes.unwrap_or(0).saturating_mul(TOLD));
-    let large = large_block(&report, tally.total());
-    found.findings.extend(report.findings);
-    found.findings.extend(large);
-    found.findings.extend(quick);
+    plain("malloc", text, "walk of all chunks", share.written).known(Confidence::Derived).more("malloc")
 }
 
 /// Names the malloc implementation.
@@ -98,29 +130,39 @@ fn by_category(all: &CategoriesRow) -> String {
 /// Maximum number of categories named.
 const CATEGORIES: usize = 6;
 
-/// Reports a single block that has much of all memory: a vector, a buffer, or an arena of another allocator.
+/// Reports a single block that has much of all memory.
 fn large_block(report: &MallocReport, written: u64) -> Option<Finding> {
+    // What was never written takes up no memory.
+    let each = |c: &ClusterRow| c.weight().checked_div(c.count).unwrap_or(0);
     let large =
-        |c: &&ClusterRow| c.size >= LARGE_BLOCK && c.size.saturating_mul(100) >= written.saturating_mul(ONE_BLOCK);
-    let block = report.clusters.iter().filter(large).max_by_key(|c| c.size)?;
+        |c: &&ClusterRow| each(c) >= LARGE_BLOCK && each(c).saturating_mul(100) >= written.saturating_mul(ONE_BLOCK);
+    let block = report.clusters.iter().filter(large).max_by_key(|c| each(c))?;
+    let name = block.allocator.map_or("malloc", AllocatorName::name);
     let text = format!(
-        "{} of {} bytes ({} in all), such as a vector or buffer that grew. `coremap refs {}` shows what points at it.",
-        counted(block.count, "malloc block", "malloc blocks"),
+        "{} of {} bytes ({} in all{}). `coremap refs {}` shows what points at it.",
+        counted(block.count, &format!("{name} block"), &format!("{name} blocks")),
         exact(block.size),
         round(block.bytes),
+        match block.written {
+            Some(written) if written < block.bytes => format!(", {} of it written", round(written)),
+            _ => String::new(),
+        },
         block.example
     );
     let finding =
         Finding::new("malloc-large-block", Severity::Warning, text, format!("used chunk at {}", block.example));
-    Some(finding.about(block.bytes).known(Confidence::Derived).more(format!("refs {}", block.example)).within("malloc"))
+    let finding = finding.about(block.weight()).known(Confidence::Derived);
+    Some(finding.more(format!("refs {}", block.example)).within(malloc::whole(block.allocator)))
 }
 
 fn quick_malloc(session: &Session<'_>, written: u64, split: &UsageSplit) -> Vec<Finding> {
+    let held = malloc::held(session, split);
     let text = format!(
-        "{}: {} used, {} free, {} with a separate mapping.",
+        "{}: {} used, {} free{}, {} with a separate mapping.",
         whose(session.malloc()),
         round(split.used),
         round(split.free),
+        in_memory(held, split.free),
         counted(session.malloc().own_mappings().0, "block", "blocks")
     );
     let evidence = if session.malloc().musl.is_empty() {
@@ -129,7 +171,7 @@ fn quick_malloc(session: &Session<'_>, written: u64, split: &UsageSplit) -> Vec<
         "the meta structures of its groups"
     };
     let mut out = vec![plain("malloc", text, evidence, written).known(Confidence::Derived).more("malloc")];
-    out.extend(malloc::quick(session.malloc(), split));
+    out.extend(malloc::quick(session.malloc(), split, held));
     out
 }
 

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
+use crate::analysis::resident::{is_known, written};
 use crate::analysis::roots::{RuntimeRoots, path_row};
 use crate::commands::triage::analysis::budget::Budget;
 use crate::map::Confidence;
@@ -23,6 +24,10 @@ const MUCH: u64 = 10;
 
 /// If large children have this share of an object's retained bytes, in percent, the search continues below the object.
 const WAY: u64 = 50;
+
+/// Minimum size of an array whose pages may never have been written, in bytes, and maximum number of arrays measured.
+const ARRAY: u64 = 64 << 10;
+const ARRAYS: usize = 1 << 20;
 
 /// Maximum number of suspects reported.
 const TOLD: usize = 5;
@@ -67,10 +72,17 @@ pub(super) fn suspects(
     found.truncate(TOLD);
     let mut out = Vec::new();
     let mut objects = Vec::new();
-    for suspect in &found {
-        // An object that is not reached may be alive.
-        let whole = if runtime_roots.not_read.is_empty() { "live objects" } else { "the objects reached" };
-        let Some(mut finding) = sentence(suspect, retained, names, total, whole) else { continue };
+    let untouched = untouched(session, retained, &found);
+    let not_there = match session.process.residence() {
+        Some(_) => "is not resident",
+        None => "is pages of zeros, as if never written",
+    };
+    // An object that is not reached may be alive.
+    let whole = if runtime_roots.not_read.is_empty() { "live objects" } else { "the objects reached" };
+    for (suspect, untouched) in found.iter().zip(untouched) {
+        let Some(mut finding) = sentence(suspect, retained, names, (total, whole), (untouched, not_there)) else {
+            continue;
+        };
         if !runtime_roots.not_read.is_empty() {
             finding.evidence.push_str(&format!("; not read: {}", runtime_roots.not_read.join(", ")));
         }
@@ -87,6 +99,46 @@ pub(super) fn suspects(
     for (finding, root) in out.iter_mut().zip(roots.into_iter().flatten()) {
         finding.evidence.extend(root.map(|root| format!(". Root: {root}")));
     }
+    out
+}
+
+/// Returns how many of each suspect's retained bytes take up no memory: pages of large arrays that were never written.
+fn untouched(session: &Session<'_>, retained: &Retained<'_>, suspects: &[Suspect]) -> Vec<u64> {
+    let mut out = vec![0_u64; suspects.len()];
+    let heads: BTreeMap<u32, usize> =
+        suspects.iter().enumerate().filter_map(|(i, s)| Some((*s.way.first()?, i))).collect();
+    if heads.is_empty() {
+        return out;
+    }
+    // Index of the suspect that dominates each object. A dominator precedes what it dominates.
+    let none = suspects.len();
+    let mut of: Vec<u8> = vec![u8::MAX; retained.live.len()];
+    let mut reader = retained.live.reader();
+    let mut large = Vec::new();
+    for (number, up) in retained.dominators() {
+        let above = of.get(up as usize).map_or(none, |i| usize::from(*i));
+        let suspect = heads.get(&number).copied().unwrap_or(above);
+        if let Some(slot) = of.get_mut(number as usize) {
+            *slot = u8::try_from(suspect).unwrap_or(u8::MAX);
+        }
+        if suspect >= none || retained.bytes(number) < ARRAY || large.len() >= ARRAYS {
+            continue;
+        }
+        let own = retained.own(number, &mut *reader);
+        if let Some(object) = retained.live.object(number).filter(|_| own >= ARRAY) {
+            large.push((AddrRange::sized(object, own), suspect));
+        }
+    }
+    large.retain(|(range, _)| is_known(session, *range));
+    large.sort_unstable();
+    large.dedup_by(|next, kept| next.0.start < kept.0.end);
+    let written = written(session, &large, suspects.len());
+    for (range, suspect) in &large {
+        if let Some(sum) = out.get_mut(*suspect) {
+            *sum = sum.saturating_add(range.len());
+        }
+    }
+    out.iter_mut().zip(written).for_each(|(sum, written)| *sum = sum.saturating_sub(written));
     out
 }
 
@@ -155,12 +207,14 @@ fn gathered<K: PartialEq>(large: Vec<(u32, u32, u64)>, kind: impl Fn(u32) -> K) 
     out
 }
 
+/// Describes a suspect. `total` are the bytes of all live objects, which `whole` names. `untouched` are those of the
+/// suspect's that take up no memory, and `not_there` says how that is known.
 fn sentence(
     suspect: &Suspect,
     retained: &Retained<'_>,
     names: &mut ObjectNames<'_>,
-    total: u64,
-    whole: &str,
+    (total, whole): (u64, &str),
+    (untouched, not_there): (u64, &str),
 ) -> Option<Finding> {
     let (&first, &last) = suspect.way.first().zip(suspect.way.last())?;
     let (bytes, object) = (retained.bytes(first), retained.live.object(first)?);
@@ -177,14 +231,16 @@ fn sentence(
         .map(|sum| format!("{} × {}", exact(sum.own.count), names.of_kind(sum.kind).shown()))
         .collect();
     let text = format!(
-        "{} ({} % of {whole}) retained by {} at {object}{}{}.",
+        "{} ({} % of {whole}) retained by {} at {object}{}{}{}.",
         round(bytes),
         bytes.saturating_mul(100).checked_div(total).unwrap_or(0),
         way.first()?,
         if way.len() > 1 { format!(" → {}", way.get(1..)?.join(" → ")) } else { String::new() },
         if held.is_empty() { String::new() } else { format!(": {}", held.join(", ")) },
+        if untouched < ARRAY { String::new() } else { format!("; {} of it {not_there}", round(untouched)) },
     );
-    let severe = bytes.saturating_mul(100) >= total.saturating_mul(MUCH);
+    let bytes = bytes.saturating_sub(untouched);
+    let severe = bytes >= LEAST && bytes.saturating_mul(100) >= total.saturating_sub(untouched).saturating_mul(MUCH);
     let severity = if severe { Severity::Warning } else { Severity::Info };
     let finding = Finding::new("retained", severity, text, "dominator tree");
     Some(finding.about(bytes).known(Confidence::Derived).more(format!("gcroot {object}")).within("managed-heap"))
