@@ -15,6 +15,40 @@ pub fn same_allocator(one: &Session<'_>, other: &Session<'_>) -> bool {
     one.malloc().is_like(other.malloc())
 }
 
+/// Whether `path` names a running process, not a file.
+pub fn names_process(path: &std::path::Path) -> bool {
+    #[cfg(target_os = "linux")]
+    return crate::live::named(path).is_some();
+    #[cfg(not(target_os = "linux"))]
+    return false;
+}
+
+/// Processes that this program has stopped.
+#[cfg(target_os = "linux")]
+pub mod stops {
+    pub use crate::live::stops::{is_any, release_all, wait, when_none};
+}
+
+/// Processes that this program has stopped: none, because coremap reads running processes on Linux only.
+#[cfg(not(target_os = "linux"))]
+pub mod stops {
+    /// Resumes all of them.
+    pub fn release_all() {}
+
+    /// Whether there is one.
+    pub fn is_any() -> bool {
+        false
+    }
+
+    /// Waits until there is none.
+    pub fn wait() {}
+
+    /// Runs `work` when there is none.
+    pub fn when_none<R>(work: impl FnOnce() -> R) -> R {
+        work()
+    }
+}
+
 /// Limits on what the program reads itself.
 pub mod limits {
     pub use crate::limits::{

@@ -42,19 +42,29 @@ pub(super) fn split_either_way<'w>(command: &str, words: &'w [String]) -> Result
     split(command, words)
 }
 
-/// Parses addresses of the command line. `-` reads more from standard input, separated by spaces or lines.
-pub(super) fn parse(texts: &[String], process: &Process) -> Result<Vec<Addr>, Failure> {
+/// Addresses as the user wrote them. `-` in `texts` reads more from standard input, separated by spaces or lines. Read
+/// them before the core is opened: a stopped process must not wait for whoever writes them.
+///
+/// # Errors
+/// [`Failure`] if standard input can't be read.
+pub(super) fn read(texts: &[String]) -> Result<Vec<String>, Failure> {
     let mut out = Vec::new();
     for text in texts {
         if text != "-" {
-            out.push(address::read(text, process)?);
+            out.push(text.clone());
             continue;
         }
         let mut input = Vec::new();
         io::stdin().lock().take(limits::MAX_ADDRESS_INPUT).read_to_end(&mut input)?;
-        for word in String::from_utf8_lossy(&input).split_whitespace() {
-            out.push(address::read(word, process)?);
-        }
+        out.extend(String::from_utf8_lossy(&input).split_whitespace().map(str::to_owned));
     }
     Ok(out)
+}
+
+/// Parses addresses that [`read`] returned.
+///
+/// # Errors
+/// [`Failure::Usage`] for the first that is none.
+pub(super) fn parse(texts: &[String], process: &Process) -> Result<Vec<Addr>, Failure> {
+    texts.iter().map(|text| address::read(text, process)).collect()
 }

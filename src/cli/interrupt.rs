@@ -3,8 +3,14 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crate::cli::{progress, screen};
+use coremap::program::stops;
+
+use crate::cli::{console, progress, screen};
+
+/// Maximum time that the end of the program waits until the progress line is removed from the terminal.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// File to remove if the program is ended now.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -42,7 +48,10 @@ pub(crate) fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
 
 /// Restores the terminal and removes the unfinished file.
 fn clean_up() -> MutexGuard<'static, Option<PathBuf>> {
+    // The terminal may take no text.
+    stops::release_all();
     progress::clear();
+    console::flush_within(LAST_WORDS);
     screen::give_back();
     // The lock is held to the end, so that no file is made in between.
     let unfinished = unfinished();
@@ -81,6 +90,35 @@ pub(crate) fn clean_up_when_ended() {
         // A terminal taken before the handler is ready would not be restored. If the thread gives up, this returns too.
         let _ = waits.recv();
     }
+}
+
+/// From here on, Ctrl-Z and a terminal that suspends jobs in the background suspend the program only while no process
+/// is stopped. Otherwise nobody would resume that process.
+#[cfg(unix)]
+pub(crate) fn suspend_between_stops() {
+    use signal_hook::consts::{SIGTSTP, SIGTTIN, SIGTTOU};
+    use signal_hook::iterator::Signals;
+
+    let ignored = ignored();
+    let suspending = [SIGTSTP, SIGTTIN, SIGTTOU].into_iter().filter(move |s| ignored & (1 << (s - 1)) == 0);
+    // Without this thread, the signals keep their default effect.
+    let _ = std::thread::Builder::new().name("suspend".into()).stack_size(256 << 10).spawn(move || {
+        let Ok(mut signals) = Signals::new(suspending) else { return };
+        loop {
+            if signals.wait().next().is_some() {
+                suspend();
+                // A read or a write in the background repeats its signal until the program is suspended.
+                signals.pending().for_each(drop);
+            }
+        }
+    });
+}
+
+/// Suspends the program when no process is stopped. Returns when it is continued.
+#[cfg(unix)]
+pub(crate) fn suspend() {
+    // SIGTSTP's default effect is that of SIGSTOP. An error leaves the program running.
+    let _ = stops::when_none(|| signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP));
 }
 
 /// The same for Ctrl-C and a closed window, the only such events on Windows.

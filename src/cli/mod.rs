@@ -5,6 +5,7 @@ mod addresses;
 mod args;
 mod ask;
 mod commands;
+mod console;
 mod exit;
 mod interrupt;
 mod list;
@@ -24,11 +25,17 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use coremap::program::{is_harmful, printable};
+use coremap::program::{is_harmful, printable, stops};
 
 pub(crate) use exit::{Exit, Failure};
 
 pub(crate) fn main() -> ExitCode {
+    let status = run();
+    console::flush();
+    status
+}
+
+fn run() -> ExitCode {
     let args = match program::Args::read(words::in_our_words(std::env::args_os().collect())) {
         Ok(args) => args,
         Err(e) => {
@@ -50,6 +57,8 @@ pub(crate) fn main() -> ExitCode {
     };
     start_log(args.common.verbose);
     interrupt::clean_up_when_ended();
+    #[cfg(unix)]
+    interrupt::suspend_between_stops();
     install_panic_hook();
     if let Some(sentence) = pool::start() {
         output::message(&format!("warning: {sentence}"));
@@ -104,31 +113,32 @@ fn escaped(e: clap::Error) -> clap::Error {
 /// Installs a hook that prints the panic, calls it a bug in coremap, and says what still works.
 fn install_panic_hook() {
     std::panic::set_hook(Box::new(move |panic| {
+        // The text below may have to wait for its reader.
+        stops::release_all();
         progress::clear();
         screen::give_back();
         let thread = std::thread::current();
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let why = panic.payload();
         let why = why.downcast_ref::<String>().map(String::as_str).or(why.downcast_ref::<&str>().copied());
-        // The panic message may contain text of the core. Errors of stderr are ignored: a second panic here would end
-        // the program without its exit status.
-        let mut err = io::stderr();
-        let _ = writeln!(
-            err,
-            "thread '{}' panicked at {place}:\n{}",
+        // The panic message may contain text of the core.
+        let mut text = format!(
+            "thread '{}' panicked at {place}:\n{}\n",
             thread.name().unwrap_or("?"),
             printable(why.unwrap_or_default())
         );
         let trace = std::backtrace::Backtrace::capture();
         if trace.status() == std::backtrace::BacktraceStatus::Captured {
-            let _ = writeln!(err, "{trace}");
+            text.push_str(&format!("{trace}\n"));
         }
-        let _ = writeln!(
-            err,
+        text.push_str(&format!(
             "coremap {}: this is a bug in coremap, not in your core. Other commands may still work. Please report the \
-             lines above with the output of `coremap info CORE`.",
+             lines above with the output of `coremap info CORE`.\n",
             env!("COREMAP_VERSION")
-        );
+        ));
+        console::print(text.as_bytes());
+        // The program may end before the thread of stderr runs again.
+        console::flush();
     }));
 }
 
@@ -140,13 +150,12 @@ impl Write for Escaped {
         // The log writes one line at a time.
         let text = String::from_utf8_lossy(line);
         let safe: String = text.lines().map(|line| printable(line) + "\n").collect();
-        // An error of the log is ignored, since it is no reason to fail.
-        let _ = io::stderr().write_all(safe.as_bytes());
+        console::log(safe.as_bytes());
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        Ok(())
     }
 }
 

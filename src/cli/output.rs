@@ -6,6 +6,7 @@ use coremap::commands::{self, Subject, envelope};
 use coremap::diag::{Warning, WarningCode};
 use coremap::process::Process;
 use coremap::program::no_runtime;
+use coremap::program::stops;
 use coremap::program::units::count;
 use coremap::render::{self, Document, DrawOptions, Render};
 use coremap::report::{ConditionRow, Envelope};
@@ -13,7 +14,7 @@ use coremap::session::Session;
 use coremap::targets::Producer;
 
 use crate::cli::args::{Colour, Common, Format};
-use crate::cli::{Exit, Failure};
+use crate::cli::{Exit, Failure, console};
 
 /// Width, colours and bars of text on this terminal.
 pub(crate) fn look(common: &Common) -> DrawOptions {
@@ -46,16 +47,17 @@ fn takes_colours() -> bool {
     return true;
 }
 
-/// Prints a sentence on stderr. On a terminal, lines break between words.
-///
-/// Errors are ignored: an answer is complete even if nobody reads stderr.
+/// Prints a sentence on stderr. On a terminal, lines break between words. Never waits.
 pub(crate) fn message(sentence: &str) {
     let terminal = io::stderr().is_terminal();
     let width = terminal.then(|| terminal_size::terminal_size_of(io::stderr())).flatten();
     let mut text = Document::default();
     text.titled(format!("coremap: {sentence}"), 2);
     let look = DrawOptions { width: width.map(|(w, _)| usize::from(w.0)), color: false, bars: false };
-    let _ = render::write(&text, look, &mut io::stderr());
+    let mut lines = Vec::new();
+    // Writing to memory doesn't fail.
+    let _ = render::write(&text, look, &mut lines);
+    console::print(&lines);
 }
 
 /// Follows an empty table if data was lost.
@@ -202,14 +204,20 @@ pub(crate) enum Origin<'a> {
 /// Ends an answer. Every command ends here, whatever its format: no other code prints warnings about cores or
 /// decides that an answer is incomplete.
 ///
-/// `write` writes the answer to stdout. Losses are collected after that, because some formats read the process
-/// while they are written. JSON contains warnings, so [`envelope`] has collected its own before.
+/// `write` writes the answer to stdout, which may take until somebody reads it. So stopped processes resume before.
+/// Losses are collected after it, because some formats read the core while they are written. JSON contains warnings,
+/// so [`envelope`] has collected its own before.
 pub(crate) fn end(
     common: &Common,
     command: &'static str,
     sources: &[Origin<'_>],
     write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
 ) -> Result<Exit, Failure> {
+    stops::release_all();
+    // What is on the same terminal must be there first.
+    if io::stdout().is_terminal() {
+        console::flush();
+    }
     let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
     write(&mut out)?;
     out.flush()?;

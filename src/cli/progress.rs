@@ -11,6 +11,8 @@ use coremap::process::Process;
 use coremap::progress::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::cli::console;
+
 /// Minimum duration of work that shows a line.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -79,8 +81,12 @@ impl Drop for End<'_> {
 }
 
 fn draw(words: &'static str, (done, total): (u64, u64)) {
+    // A terminal that takes no text gets no further line, and one where another job is in the foreground gets none.
+    if !console::is_idle() || console::in_background() {
+        return;
+    }
     let Ok(mut shown) = LINE.lock() else { return };
-    let line = shown.get_or_insert_with(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
+    let line = shown.get_or_insert_with(|| ProgressBar::with_draw_target(None, terminal()));
     line.set_message(words);
     // A full counter belongs to a finished step; the current step has no
     // counter.
@@ -93,6 +99,90 @@ fn draw(words: &'static str, (done, total): (u64, u64)) {
         line.set_style(style);
     }
     line.tick();
+}
+
+/// Where the line is drawn. On Windows no process is ever stopped, and indicatif knows its older consoles.
+#[cfg(windows)]
+fn terminal() -> ProgressDrawTarget {
+    ProgressDrawTarget::stderr()
+}
+
+#[cfg(not(windows))]
+fn terminal() -> ProgressDrawTarget {
+    ProgressDrawTarget::term_like(Box::new(queued::Queued::default()))
+}
+
+/// A terminal behind the queue of stderr, with the escape sequences of ECMA-48.
+#[cfg(not(windows))]
+mod queued {
+    use std::io;
+    use std::sync::{Mutex, PoisonError};
+
+    use indicatif::TermLike;
+
+    use crate::cli::console;
+
+    /// Width in columns if the terminal reports none.
+    const WIDTH: u16 = 80;
+
+    /// The part of a picture that was drawn so far.
+    #[derive(Debug, Default)]
+    pub(super) struct Queued(Mutex<String>);
+
+    impl Queued {
+        fn add(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
+            Ok(())
+        }
+
+        /// Moves the cursor `n` times. `0` in the sequence would mean 1.
+        fn move_cursor(&self, n: usize, direction: char) -> io::Result<()> {
+            if n == 0 { Ok(()) } else { self.add(&format!("\x1b[{n}{direction}")) }
+        }
+    }
+
+    impl TermLike for Queued {
+        fn width(&self) -> u16 {
+            terminal_size::terminal_size_of(io::stderr()).map_or(WIDTH, |(width, _)| width.0)
+        }
+
+        fn move_cursor_up(&self, n: usize) -> io::Result<()> {
+            self.move_cursor(n, 'A')
+        }
+
+        fn move_cursor_down(&self, n: usize) -> io::Result<()> {
+            self.move_cursor(n, 'B')
+        }
+
+        fn move_cursor_right(&self, n: usize) -> io::Result<()> {
+            self.move_cursor(n, 'C')
+        }
+
+        fn move_cursor_left(&self, n: usize) -> io::Result<()> {
+            self.move_cursor(n, 'D')
+        }
+
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.add(text)?;
+            self.add("\n")
+        }
+
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.add(text)
+        }
+
+        fn clear_line(&self) -> io::Result<()> {
+            self.add("\r\x1b[2K")
+        }
+
+        fn flush(&self) -> io::Result<()> {
+            let text = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+            if !text.is_empty() {
+                console::print(text.as_bytes());
+            }
+            Ok(())
+        }
+    }
 }
 
 /// Removes the line from the terminal.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `open` | stops the process and collects its facts: mappings, threads, names, residence |
 //! | `stop` | all threads, stopped while the process is read |
+//! | `stops` | which processes are stopped now |
 //! | `ptrace` | system calls |
 //! | `maps` | /proc/PID/maps |
 //! | `bytes` | memory, read without faulting in absent pages |
@@ -20,6 +21,7 @@ mod open;
 mod ptrace;
 mod refused;
 mod stop;
+pub mod stops;
 
 use std::io;
 use std::ops::Range;

@@ -1,7 +1,8 @@
 //! All threads of a process, stopped while it is read.
 //!
 //! A thread of our own seizes and interrupts them, since ptrace obeys only the thread that seized. It sends their
-//! registers, and then waits until it should resume them, or until the time allowed by the user is over. PTRACE_SEIZE
+//! registers, and then waits until it should resume them, or until the time allowed by the user is over. It does nothing
+//! else, so it resumes them in time whatever other threads wait for. PTRACE_SEIZE
 //! and PTRACE_INTERRUPT send no signal that the process could see. If coremap is killed, the kernel resumes its
 //! tracees, including those about to receive a signal, with that signal.
 
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use crate::limits;
 use crate::live::AttachOptions;
 use crate::live::ptrace::{self, TraceState};
+use crate::live::stops::Entry;
 use crate::targets::dump_notes::ThreadNotes;
 use crate::targets::{Arch, Thread};
 
@@ -58,7 +60,8 @@ impl Stop {
     pub(super) fn begin(pid: u32, arch: Arch, attach: AttachOptions) -> io::Result<(Stop, Stopped)> {
         let (release, released) = mpsc::channel();
         let (report, stopped) = mpsc::channel();
-        let body = move || trace_until_released(pid, arch, attach, &report, &released);
+        let entry = Entry::new(release.clone());
+        let body = move || trace_until_released(pid, arch, attach, &report, &released, entry);
         let thread = std::thread::Builder::new().name("stop".into()).stack_size(256 << 10).spawn(body)?;
         let stop = Stop { release, thread: Some(thread) };
         match stopped.recv() {
@@ -92,6 +95,7 @@ fn trace_until_released(
     attach: AttachOptions,
     report: &Sender<io::Result<Stopped>>,
     released: &Receiver<()>,
+    entry: Entry,
 ) -> StopSummary {
     let begun = Instant::now();
     let mut seized = Seized { threads: Vec::new(), seen: HashSet::new(), unstopped: Vec::new() };
@@ -115,6 +119,7 @@ fn trace_until_released(
         }
     }
     drop(seized);
+    drop(entry);
     StopSummary { lasted: begun.elapsed(), timed_out }
 }
 

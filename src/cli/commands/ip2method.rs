@@ -30,9 +30,10 @@ impl Command for Ip2method {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let (core, texts) = addresses::split(Self::NAME, &self.words)?;
+        let texts = addresses::read(texts)?;
         let progress = progress();
         let process = open(core, common, &progress)?;
-        let ips = addresses::parse(texts, &process)?;
+        let ips = addresses::parse(&texts, &process)?;
         let session = Session::new(&process);
         let report = watched(&process, &progress, || commands::ip2method(&session, &ips));
         let nothing = report.results.iter().all(|r| !r.found);

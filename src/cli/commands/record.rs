@@ -20,7 +20,7 @@ use crate::cli::commands::Command;
 use crate::cli::output::{Origin, answer_of, end, merge, message};
 use crate::cli::progress::{progress, watched};
 use crate::cli::values::duration;
-use crate::cli::{Exit, Failure, interrupt};
+use crate::cli::{Exit, Failure, console, interrupt};
 
 /// Data of a sample beside the kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -321,13 +321,12 @@ impl Row {
         if !self.terminal {
             return;
         }
-        let mut err = io::stderr().lock();
         if self.shown.is_multiple_of(HEADED) {
-            let _ = writeln!(
-                err,
-                "{:>6}  {:>9}  {:>11}  {:>8}  {:>12}  {:>10}",
+            let heading = format!(
+                "{:>6}  {:>9}  {:>11}  {:>8}  {:>12}  {:>10}\n",
                 "look", "after", "RSS", "threads", "stopped", "took"
             );
+            console::print(heading.as_bytes());
         }
         self.shown += 1;
         let readable = moment.kinds.values().map(|k| k.readable).fold(0, u64::saturating_add);
@@ -335,9 +334,9 @@ impl Row {
         let stood = moment.cost.stopped_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1} ms"));
         let after = seconds(moment.seconds.round());
         let took = format!("{:.1} ms", moment.cost.wall_ms);
-        // stderr may be closed.
-        let _ =
-            writeln!(err, "{:>6}  {after:>9}  {rss:>11}  {:>8}  {stood:>12}  {took:>10}", moment.look, moment.threads);
+        let (look, threads) = (moment.look, moment.threads);
+        let line = format!("{look:>6}  {after:>9}  {rss:>11}  {threads:>8}  {stood:>12}  {took:>10}\n");
+        console::print(line.as_bytes());
     }
 }
 

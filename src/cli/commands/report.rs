@@ -5,6 +5,7 @@ use clap::Args;
 use coremap::commands::report::ReportReport;
 use coremap::commands::{self, Page, PageOptions};
 use coremap::process::Process;
+use coremap::program::stops;
 use coremap::progress::Progress;
 use coremap::session::Session;
 
@@ -62,6 +63,8 @@ impl Command for Report {
             sources.push(Origin::Open(&process));
             return end(common, Self::NAME, &sources, |out| Ok(out.write_all(page.html.as_bytes())?));
         }
+        // The page is complete, so a running process need not wait for the disk.
+        stops::release_all();
         write(&out, &page)?;
         let (file, size) = (out.display().to_string(), page.html.len() as u64);
         let report = ReportReport { file, size, parts: page.parts, left_out: page.left_out };

@@ -1,12 +1,13 @@
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use coremap::commands;
 use coremap::commands::symbolicate::{Options, SymbolicateError};
-use coremap::program::Compression;
+use coremap::program::{Compression, names_process};
 use coremap::session::Session;
+use tempfile::spooled_tempfile;
 
 use crate::cli::args::{Common, CoreArg, Format};
 use crate::cli::ask::open;
@@ -46,6 +47,13 @@ impl Command for Symbolicate {
             Box::new(BufReader::with_capacity(BUFFER, file))
         };
         is_text(text, core, input.fill_buf().map_err(|e| unreadable(text, &e))?)?;
+        // A stopped process must wait neither for the writer of the text nor for the reader of the answer.
+        let is_stopped = names_process(core);
+        if is_stopped {
+            let mut whole = spooled_tempfile(BUFFER);
+            io::copy(&mut input, &mut whole).and_then(|_| whole.rewind()).map_err(|e| unreadable(text, &e))?;
+            input = Box::new(BufReader::with_capacity(BUFFER, whole));
+        }
         let process = open(core, common, &progress())?;
         let session = Session::new(&process);
         let options = Options::default();
@@ -62,8 +70,16 @@ impl Command for Symbolicate {
             return Ok(answer(Self::NAME, common, &session, report)?.or_nothing(nothing));
         }
         let mut report = None;
+        let mut answer = if is_stopped { Some(spooled_tempfile(BUFFER)) } else { None };
+        if let Some(answer) = &mut answer {
+            report = Some(symbolicate(answer)?);
+            answer.rewind()?;
+        }
         let exit = end(common, Self::NAME, &[Origin::Open(&process)], |out| {
-            report = Some(symbolicate(out)?);
+            match &mut answer {
+                Some(answer) => drop(io::copy(answer, out)?),
+                None => report = Some(symbolicate(out)?),
+            }
             Ok(())
         })?;
         let Some(report) = report else { return Ok(exit) };

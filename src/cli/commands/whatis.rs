@@ -30,9 +30,10 @@ impl Command for Whatis {
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let most = limits::MAX_SHOWN_BYTES;
         let (core, texts) = addresses::split_either_way(Self::NAME, &self.words)?;
+        let texts = addresses::read(texts)?;
         let progress = progress();
         let process = open(core, common, &progress)?;
-        let addrs = addresses::parse(texts, &process)?;
+        let addrs = addresses::parse(&texts, &process)?;
         let (bytes, shown) = (self.bytes, most / addrs.len().max(1));
         respond(
             common,

@@ -22,7 +22,7 @@ use crate::cli::screen::state::{Do, Live, Making, State, Theme};
 use crate::cli::screen::terminal::{self, Screen};
 use crate::cli::screen::worker::{News, Source, Worker};
 use crate::cli::screen::{draw, keys, words};
-use crate::cli::{Exit, Failure};
+use crate::cli::{Exit, Failure, interrupt};
 
 /// Interval of checks for news while the worker is busy, and while it is idle.
 const BUSY: Duration = Duration::from_millis(100);
@@ -253,7 +253,7 @@ impl Looking<'_> {
 fn suspend(screen: &mut Screen) -> io::Result<()> {
     terminal::give_back();
     // This returns when the shell continues the program.
-    signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
+    interrupt::suspend();
     screen.take_again()
 }
 

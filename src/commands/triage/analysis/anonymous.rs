@@ -38,13 +38,12 @@ pub(super) fn anonymous(
     let Some(share) = tally.shares.get(&Subject::Anonymous).filter(|share| share.written > 0) else { return };
     let equal = anon::finding(session);
     let blocks = equal.as_ref().map(|equal| union(equal.blocks.clone())).unwrap_or_default();
-    let equal = equal.map(|equal| equal.finding);
     let regions = share.regions.iter().filter_map(|&i| session.map().regions.get(i));
     let ranges: Vec<AddrRange> = regions.map(|r| r.range).collect();
     let destinations = Destinations::of(session.map());
     let read = |_: &mut Budget| filled(session.process.target(), &ranges, &destinations, progress);
     let Some(runs) = budget.run(session, "contents of anonymous memory", (share.in_core, TOLD), read) else {
-        not_looked_at(session, tally, share, (equal, &blocks), found);
+        not_looked_at(session, tally, share, (equal.map(|equal| equal.finding), &blocks), found);
         return;
     };
     // Each page is counted once: in the equal blocks, or by its content.
