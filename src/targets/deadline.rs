@@ -45,11 +45,6 @@ impl Deadline {
         self.limit_to(u64::try_from(nanos).unwrap_or(NONE - 1))
     }
 
-    /// Sets the limit that is in effect once more, for a part whose result can be dropped alone. No limit stays none.
-    pub(crate) fn limit_again(&self) -> TimeLimit<'_> {
-        self.limit_to(NONE)
-    }
-
     fn limit_to(&self, end: u64) -> TimeLimit<'_> {
         let outer = self.end.load(Ordering::Relaxed);
         self.end.store(end.min(outer), Ordering::Relaxed);
@@ -98,7 +93,7 @@ mod tests {
         assert!(!inner.finish());
         assert!(!deadline.has_passed());
         assert!(whole.finish());
-        let (outer, part) = (deadline.limit(Instant::now()), deadline.limit_again());
+        let (outer, part) = (deadline.limit(Instant::now()), deadline.limit_to(NONE));
         assert!(deadline.has_passed());
         assert!(!part.finish());
         assert!(outer.finish());
