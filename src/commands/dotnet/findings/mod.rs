@@ -1,8 +1,11 @@
-//! Findings about .NET heaps: thrown exceptions, due finalizers, pending async methods, timers, pinned objects and
-//! collectible assemblies.
+//! Findings about .NET: thrown exceptions, due finalizers, pending async methods, timers, pinned objects, collectible
+//! assemblies and diagnostics sessions.
 
 mod collectible;
+mod events;
 mod pinned;
+
+pub(in crate::commands) use events::events;
 
 use std::collections::BTreeMap;
 

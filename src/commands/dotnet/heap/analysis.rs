@@ -10,8 +10,10 @@ use crate::session::Session;
 pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
     let mut gc = None;
     let mut all: Vec<&Segment> = Vec::new();
+    let mut free = 0_u64;
     for (runtime, heaps) in clr_gcs(session).map(|(runtime, gc)| (runtime, gc.heaps())) {
         all.extend(heaps.segments);
+        free = free.saturating_add(heaps.free);
         let version = runtime.row().version.unwrap_or_default();
         gc = gc.or_else(|| gc_row(&version, heaps.server, heaps.regions, heaps.in_gc, heaps.segments));
     }
@@ -33,6 +35,7 @@ pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
     let sum = |f: fn(&SegmentRow) -> u64| segments.iter().map(f).fold(0, u64::saturating_add);
     HeapReport {
         committed: gc.as_ref().map(|_| sum(|s| s.committed)),
+        free_committed: gc.as_ref().map(|_| free),
         allocated: gc.as_ref().map(|_| sum(|s| s.allocated)),
         gc,
         loader: loader.then(|| loader_rows(session)),
