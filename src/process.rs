@@ -15,7 +15,7 @@ use crate::diag::{Diagnostics, Warning, WarningCode};
 use crate::image::bundle::Bundle;
 use crate::image::identity;
 use crate::image::symbol_dirs::SymbolDirs;
-use crate::image::{bundle, elf, modules};
+use crate::image::{ModuleKind, bundle, elf, modules, unfiled};
 use crate::limits;
 #[cfg(target_os = "linux")]
 use crate::live::{self, AttachOptions, Live};
@@ -244,6 +244,7 @@ impl Process {
         if let Some(bundle) = &bundle {
             bundle::add_modules(&*target, &memory, bundle, &mut found);
         }
+        unfiled::add_modules(&*target, &memory, bundle.as_ref(), &mut found);
         drop(phase);
         let (strings, main_tid, base, warned) = Default::default();
         Process { target, memory, modules: found, bundle, diag, symbols: dirs, strings, main_tid, base, warned }

@@ -14,6 +14,7 @@ mod pe_identity;
 mod section;
 pub mod symbol_dirs;
 pub mod symbols;
+pub(crate) mod unfiled;
 
 pub(crate) use modules::file_name;
 pub use modules::{Module, ModuleKind};

@@ -23,6 +23,16 @@ pub(super) fn claim(process: &Process, base: &Base, claims: &mut Claims) {
                     let range = process.files()[m as usize].range;
                     claims.add(image_claim(module, range, owner, Confidence::Exact, pe_part(module, range, *flat)));
                 }
+                // No file is mapped where a program unpacked it, or loaded it from bytes.
+                if module.mappings.is_empty() {
+                    for section in &module.sections {
+                        let part = section.name.clone();
+                        claims.add(image_claim(module, section.range, owner, Confidence::Derived, part));
+                    }
+                    if *flat {
+                        claims.add(image_claim(module, module.range, owner, Confidence::Derived, "flat".into()));
+                    }
+                }
                 if !flat {
                     // Sections are laid out in one reserved range. The space between them belongs to the image too.
                     let base = module.range.start;

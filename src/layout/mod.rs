@@ -14,7 +14,7 @@ mod names_tests;
 pub use descriptor::read_descriptor;
 pub use model::{Global, Layout, LayoutError};
 pub use tables::{
-    CPYTHON_X64, DOTNET_ARM64, DOTNET_BUNDLE, DOTNET_X64, GLIBC_MALLOC, GO_RUNTIME, MUSL_MALLOCNG, NATIVEAOT,
-    NATIVEAOT_BY_HEADER, NATIVEAOT_ENTRIES, NUMPY, Table,
+    CPYTHON_X64, DOTNET_ARM64, DOTNET_BUNDLE, DOTNET_X64, EVENT_PIPE, GLIBC_MALLOC, GO_RUNTIME, MUSL_MALLOCNG,
+    NATIVEAOT, NATIVEAOT_BY_HEADER, NATIVEAOT_ENTRIES, NUMPY, Table,
 };
 pub use view::{StructView, ViewError};

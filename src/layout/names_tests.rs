@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use regex::Regex;
 
 use super::{
-    CPYTHON_X64, DOTNET_ARM64, DOTNET_BUNDLE, DOTNET_X64, GLIBC_MALLOC, GO_RUNTIME, Layout, MUSL_MALLOCNG, NATIVEAOT,
-    NATIVEAOT_BY_HEADER, NATIVEAOT_ENTRIES, NUMPY, Table,
+    CPYTHON_X64, DOTNET_ARM64, DOTNET_BUNDLE, DOTNET_X64, EVENT_PIPE, GLIBC_MALLOC, GO_RUNTIME, Layout, MUSL_MALLOCNG,
+    NATIVEAOT, NATIVEAOT_BY_HEADER, NATIVEAOT_ENTRIES, NUMPY, Table,
 };
 
 /// Fields that no table has, only descriptors of newer runtimes, and why they are requested.
@@ -202,7 +202,8 @@ fn tables() -> Vec<&'static Layout> {
 fn asked_by_name() -> Vec<&'static Layout> {
     let dotnet = DOTNET_X64.iter().chain(&DOTNET_ARM64).map(|(_, table)| table);
     let dotnet = dotnet.chain(NATIVEAOT_BY_HEADER.iter().map(|(_, table)| table));
-    let tables = dotnet.chain([&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NATIVEAOT, &NUMPY]);
+    let others = [&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NATIVEAOT, &NUMPY, &EVENT_PIPE];
+    let tables = dotnet.chain(others);
     tables.map(Table::layout).collect::<Result<_, _>>().unwrap()
 }
 

@@ -301,3 +301,18 @@ pub const MAX_FIELD_OFFSET: i64 = 64 << 10;
 
 /// Maximum number of segments whose first object is checked, to validate a layout that no core has proven.
 pub const MAX_CHECKED_SEGMENTS: usize = 256;
+
+/// Maximum number of open EventPipe sessions. The runtime has 64.
+pub const MAX_EVENT_SESSIONS: usize = 64;
+
+/// Maximum number of buffers of all sessions. A session of 64 GiB has 2^17 of 512 KiB.
+pub const MAX_EVENT_BUFFERS: usize = 1 << 17;
+
+/// Maximum number of structures searched for the buffers of one session. Each thread that writes events adds three.
+pub const MAX_EVENT_STRUCTS: usize = 1 << 14;
+
+/// Maximum number of words of an object that are examined to prove its start.
+pub const MAX_PROVING_WORDS: u64 = 512;
+
+/// Maximum number of inner exceptions that are followed, one from another, beyond the listed objects.
+pub const MAX_INNER_EXCEPTIONS: usize = 1 << 12;

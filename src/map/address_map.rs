@@ -43,7 +43,7 @@ impl Region {
     pub fn perms_text(&self) -> String {
         let mut text = self.perms.map_or_else(|| "???".to_owned(), Perms::letters);
         text.push(match &self.file {
-            Some(_) if self.kind == Kind::Image => 'p',
+            Some(path) if self.kind == Kind::Image && MappingName::of(path) == MappingName::File => 'p',
             Some(path) => MappingName::of(path).sharing(),
             // Shared by its kind, though no note lists a file here.
             None if matches!(self.kind.facts().backing, Backing::Shared | Backing::SecondView) => 's',

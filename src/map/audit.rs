@@ -1,7 +1,7 @@
 //! Invariants of the map, checked on every run.
 
 use crate::limits;
-use crate::map::{AddressMap, Claim, Confidence};
+use crate::map::{AddressMap, Claim, Confidence, Kind, Region};
 use crate::sums::SaturatingSum;
 use crate::targets::Facts;
 use crate::units::exact;
@@ -37,6 +37,10 @@ pub fn invariants(map: &AddressMap, facts: &Facts) -> Vec<Invariant> {
     let base = map.base.size();
     let sum = map.regions.iter().map(|r| r.range.len()).fold(0, u64::saturating_add);
     let in_core: u64 = map.regions.iter().map(|r| r.in_core).saturating_sum();
+    // A guard may be writable by its mapping alone: MADV_GUARD_INSTALL makes one that no list of mappings shows.
+    let is_usable =
+        |r: &&Region| r.kind.is_reserved() && r.kind != Kind::StackGuard && r.perms.is_some_and(|p| p.write);
+    let usable = map.regions.iter().filter(is_usable).map(|r| r.in_core).fold(0, u64::saturating_add);
     let sorted = map.regions.windows(2).all(|w| w[0].range.end <= w[1].range.start);
     let covered = covers(map);
     vec![
@@ -58,6 +62,11 @@ pub fn invariants(map: &AddressMap, facts: &Facts) -> Vec<Invariant> {
             name: "size",
             ok: sum == base,
             detail: format!("kinds {} bytes, base {} bytes", exact(sum), exact(base)),
+        },
+        Invariant {
+            name: "reserved",
+            ok: usable == 0,
+            detail: format!("{} writable bytes are called reserved", exact(usable)),
         },
         Invariant {
             name: "in_core",

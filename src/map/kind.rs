@@ -96,6 +96,9 @@ words! {
         /// A code heap of dynamic methods.
         HostCodeHeap = "HostCodeHeap",
 
+        /// A buffer of an open diagnostics session (EventPipe), with events that nobody has read.
+        EventPipeBuffer = "EventPipeBuffer",
+
         // From the structures of the Java VM. Where Native Memory Tracking has a name, this is it.
 
         /// Structures of Java classes (Klass), if class pointers are compressed.

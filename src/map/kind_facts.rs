@@ -205,10 +205,11 @@ macro_rules! table {
     };
 }
 
-// Four kinds were classified differently in different commands. Their rows follow what the memory is:
+// Some kinds were classified differently in different commands. Their rows follow what the memory is:
 // - StackGuard: nobody can access it, so it is reserved and empty, and scrub preserves nothing there.
 // - CdsArchive: structures of classes, as in Metaspace. Only the backing is a file.
 // - HandleTable: a structure of the runtime. It contains no objects.
+// - EventPipeBuffer: events contain texts of the program, so scrub treats them as data.
 // - PyFrames: memory that the interpreter allocates for frames. `stacks` does not list it as a stack. Variables in the
 //   frames are values of the program, so scrub treats them as data.
 //
@@ -256,6 +257,7 @@ table! {
     ThunkHeap           11 Runtime  RuntimeData Structures Anonymous  LoaderHeap Own        Runtime   Detail;
     LoaderCodeHeap      11 Runtime  RuntimeData Structures Anonymous  LoaderHeap Own        Runtime   Detail;
     HostCodeHeap        11 Runtime  RuntimeData Structures Anonymous  LoaderHeap Own        Runtime   Detail;
+    EventPipeBuffer     11 Runtime  RuntimeData Data       Anonymous  Structures Own        Runtime   Detail;
     ClassSpace          11 Runtime  RuntimeData Structures Anonymous  Structures Own        Runtime   Detail;
     Metaspace           11 Runtime  RuntimeData Structures Anonymous  Structures Own        Runtime   Detail;
     CdsArchive          11 Runtime  RuntimeData Structures File       Structures Own        Runtime   Detail;

@@ -20,6 +20,7 @@ pub const FINDING_IDS: &[(&str, &str)] = &[
     ("crash", "The signal that terminated the process."),
     ("deadlock", "Threads that wait for each other's locks."),
     ("equal-strings", "Many strings with equal content."),
+    ("event-buffers", "Buffers of open diagnostics sessions of .NET (EventPipe), and whether somebody reads them."),
     ("exceptions", "Thrown exceptions that are still on the heap."),
     ("file-pages", "Pages of read-only mapped files."),
     ("finalizer-queue", "Objects whose finalizers are due but have not run."),

@@ -8,6 +8,7 @@
 //! | [`api`] | traits that every runtime implements, and their plain data; sums by type, equal strings |
 //! | [`graph`] | the object graph: shortest paths from roots, dominators, path shapes |
 //! | `clr_gc` | the garbage collector of .NET, which CoreCLR and NativeAOT share |
+//! | `event_pipe` | buffers of .NET's event log, which both share too |
 //! | `coreclr`, `nativeaot`, `hotspot`, `cpython` | one runtime each, with its `anatomy` and `fields` |
 //!
 //! The objects of a heap, and what one of them references:
@@ -48,12 +49,14 @@ cfg_if! {
         pub mod clr_gc;
         pub mod coreclr;
         pub mod cpython;
+        pub mod event_pipe;
         pub mod hotspot;
         pub mod nativeaot;
     } else {
         pub(crate) mod clr_gc;
         pub(crate) mod coreclr;
         pub(crate) mod cpython;
+        pub(crate) mod event_pipe;
         pub(crate) mod hotspot;
         pub(crate) mod nativeaot;
     }

@@ -20,6 +20,7 @@ mod csv;
 mod documents;
 mod dotnet_cores;
 mod dotnet_detect;
+mod dotnet_libraries;
 #[cfg(target_os = "linux")]
 mod dump;
 #[cfg(target_os = "linux")]

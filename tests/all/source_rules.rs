@@ -207,6 +207,7 @@ const ROOMS: &[&str] = &[
     "stacks",
     "introspect",
     "runtimes/clr_gc",
+    "runtimes/event_pipe",
     "runtimes/coreclr",
     "runtimes/cpython",
     "runtimes/hotspot",

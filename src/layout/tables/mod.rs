@@ -105,6 +105,9 @@ pub static DOTNET_ARM64: [(u32, Table); 3] = [
     (10, Table::new(include_str!("dotnet-10-arm64.json"))),
 ];
 
+/// EventPipe of .NET, 64-bit.
+pub static EVENT_PIPE: Table = Table::new(include_str!("eventpipe-64.json"));
+
 /// numpy's arrays, 64-bit.
 pub static NUMPY: Table = Table::new(include_str!("numpy-64.json"));
 
@@ -126,7 +129,8 @@ mod tests {
     fn bundled_tables_parse_and_tell_their_origin() -> Result<(), Box<dyn std::error::Error>> {
         let all = DOTNET_X64.iter().chain(&DOTNET_ARM64).chain(&CPYTHON_X64).map(|(_, table)| table);
         let all = all.chain(NATIVEAOT_BY_HEADER.iter().map(|(_, table)| table));
-        let tables = all.chain([&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NATIVEAOT, &NUMPY]);
+        let others = [&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NATIVEAOT, &NUMPY, &EVENT_PIPE];
+        let tables = all.chain(others);
         for layout in tables.map(Table::layout) {
             let layout = layout?;
             assert!(layout.from.len() > 40, "{} tells where its numbers come from", layout.id);

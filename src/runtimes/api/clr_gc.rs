@@ -90,6 +90,8 @@ pub struct FinalizeQueue {
 pub struct ClrHeaps<'h> {
     /// Segments and regions.
     pub segments: &'h [Segment],
+    /// Committed bytes of regions and segments without objects, which the collector keeps or is about to return.
+    pub free: u64,
     /// Whether this is the server GC.
     pub server: bool,
     /// Whether the heap consists of regions instead of segments.

@@ -69,6 +69,12 @@ pub(crate) trait LinearHeap: Sync {
         false
     }
 
+    /// Whether an object of this type may begin at `at`, as far as its own bytes show it. Asked where no earlier object
+    /// determines the start.
+    fn may_begin(&self, _window: &Window<'_>, _at: u64, _key: u64, _size: u64) -> bool {
+        true
+    }
+
     /// Why there is no object at `at`, in words.
     fn no_object(&self, window: &Window<'_>, at: u64, key: u64) -> String;
 }
@@ -259,10 +265,13 @@ impl<H: LinearHeap> LinearWalker<'_, H> {
 
     /// Whether `CHAIN` contiguous objects start at `at`. Fewer suffice if they reach `stop`, `end` or the window's end.
     fn begins_chain(&mut self, window: &Window<'_>, mut at: u64, stop: u64, end: u64) -> bool {
-        for _ in 0..CHAIN {
+        for i in 0..CHAIN {
             let Some(key) = self.heap.key(window, at) else { return true };
             let Some((_, form)) = self.entry(key) else { return false };
             let Some(size) = self.heap.size(window, at, form) else { return false };
+            if i == 0 && !self.heap.may_begin(window, at, key, size) {
+                return false;
+            }
             let next = at.saturating_add(self.heap.stride(size));
             if next == stop || next == end {
                 return true;

@@ -7,6 +7,7 @@
 pub mod anatomy;
 mod clr_gc;
 mod code;
+mod events;
 pub mod fields;
 mod frames;
 mod heap;
@@ -29,6 +30,7 @@ pub use code::{
     CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,
     MethodRole, Source, UnwindError,
 };
+pub use events::EventSession;
 pub use frames::{
     Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ListedMethods, ManagedFrame, ManagedRun, Mark,
     Position, ProtectedRef, StackFrame, StackWalk,

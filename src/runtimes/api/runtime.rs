@@ -9,8 +9,8 @@ use crate::map::{Claims, Confidence, Kind};
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
-    AsyncFunctions, BlockLabels, ClrGc, Heap, LightFrame, ListedMethods, ManagedCode, Mark, OwnedBuffer, Roots,
-    RuntimeId, SmallBlocks, StackFrame, StackWalk, buffer_at,
+    AsyncFunctions, BlockLabels, ClrGc, EventSession, Heap, LightFrame, ListedMethods, ManagedCode, Mark, OwnedBuffer,
+    Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, buffer_at,
 };
 
 /// A thread as a runtime sees it.
@@ -199,6 +199,11 @@ pub trait ManagedRuntime: Sync {
     /// Findings about the runtime's own structures. `None` if it reports none.
     fn findings(&self) -> Option<&dyn RuntimeFindings> {
         None
+    }
+
+    /// Open sessions of .NET's EventPipe, with buffers that nobody has read.
+    fn event_sessions(&self) -> &[EventSession] {
+        &[]
     }
 
     /// The runtime's locks. `None` if they are not read.

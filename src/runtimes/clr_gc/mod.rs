@@ -21,7 +21,7 @@ pub use gcdesc::References;
 pub(crate) use handles::{HandleList, SegmentList, handle_at, handles_in, lacks_handles, segments};
 pub use heap::MethodTableInfo;
 pub(crate) use heap::{ALIGN, COUNT_AT, ClrHeap, MIN_BASE_SIZE, MIN_OBJECT, MethodTables, parts, stride};
-pub(crate) use read::{GcError, GcHeap, read};
+pub(crate) use read::{FreeRegion, GcError, GcHeap, counted_free_list, read};
 pub(crate) use reader::{Dependents, ObjectLayouts, Reader};
 
 use crate::addr::Addr;

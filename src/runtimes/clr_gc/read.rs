@@ -50,6 +50,15 @@ impl<E: Into<GcError> + std::fmt::Display> From<Broken<E>> for GcError {
     }
 }
 
+/// A region or segment without objects that the GC keeps for later use, or is about to return to the system.
+#[derive(Clone, Debug)]
+pub(crate) struct FreeRegion {
+    pub(crate) committed: AddrRange,
+    reserve: AddrRange,
+    /// The list that contains it.
+    what: String,
+}
+
 #[derive(Default)]
 pub(crate) struct GcHeap {
     pub(crate) segments: Vec<Segment>,
@@ -58,7 +67,7 @@ pub(crate) struct GcHeap {
     pub(crate) server: bool,
     pub(crate) in_gc: bool,
     pub(crate) regions: bool,
-    free: Vec<(AddrRange, AddrRange, String)>,
+    pub(crate) free: Vec<FreeRegion>,
     bookkeeping: Vec<AddrRange>,
     reserve: Option<AddrRange>,
     /// Messages about what could not be read.
@@ -317,8 +326,7 @@ impl Reader<'_> {
         let mut found = Vec::new();
         let end = self.walks.begin().follow(first, |at| {
             let (s, next) = self.segment(0, Generation::Gen0, at, (None, None))?;
-            let reserve = AddrRange::new(s.committed.end, s.reserved_end);
-            found.push((s.committed, reserve, format!("{what}, heap_segment at {at}")));
+            found.push(FreeRegion::of(&s, what));
             Ok::<_, GcError>(next)
         });
         self.out.free.extend(found);
@@ -356,17 +364,88 @@ impl Reader<'_> {
     }
 }
 
+impl FreeRegion {
+    fn of(s: &Segment, what: &str) -> FreeRegion {
+        let reserve = AddrRange::new(s.committed.end, s.reserved_end);
+        FreeRegion { committed: s.committed, reserve, what: format!("{what}, heap_segment at {}", s.address) }
+    }
+}
+
+/// Reads the `region_free_list` at `at` if it proves itself: the list from head to tail has as many regions, and as many
+/// bytes, reserved and committed, as its own counters. `nodes`: where the regions' structs are. `left`: how many regions it
+/// can have at most, and what the next one can have.
+pub(crate) fn counted_free_list(gc: Gc<'_>, at: Addr, nodes: AddrRange, left: &mut usize) -> Option<Vec<FreeRegion>> {
+    let Gc { memory, layout, .. } = gc;
+    let view = StructView::new(memory, layout, "region_free_list", at);
+    let [count, size, committed] =
+        ["num_free_regions", "size_free_regions", "size_committed_in_free_regions"].map(|field| view.u64(field).ok());
+    let [head, tail] = ["head_free_region", "tail_free_region"].map(|field| view.ptr(field).ok());
+    let ends = head.zip(tail).filter(|(head, tail)| nodes.contains(*head) && nodes.contains(*tail));
+    let count = count.and_then(|count| usize::try_from(count).ok()).filter(|count| (1..=*left).contains(count))?;
+    *left -= count;
+    let (head, tail) = ends?;
+    let vars = StructView::new(memory, layout, "GcDacVars", gc.vars?);
+    let walks = Walks::new(Phase::GcHeap, count);
+    let reader = Reader { memory, layout, vars, regions: true, walks, out: GcHeap::default() };
+    let mut found = Vec::new();
+    let (mut all, mut last) = (0_u64, Addr::NULL);
+    let end = reader.walks.begin().follow(head, |at| {
+        let (s, next) = reader.segment(0, Generation::Gen0, at, (None, None))?;
+        all = all.saturating_add(s.reserved_end.since(s.committed.start));
+        last = at;
+        found.push(FreeRegion::of(&s, "heap 0 free region"));
+        Ok::<_, GcError>(next)
+    });
+    let sum = found.iter().map(|region| region.committed.len()).fold(0, u64::saturating_add);
+    let proven = end.is_ok() && last == tail && found.len() == count;
+    (proven && Some(all) == size && Some(sum) == committed).then_some(found)
+}
+
 impl GcHeap {
+    /// Committed bytes of free regions.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.free.iter().map(|region| region.committed.len()).fold(0, u64::saturating_add)
+    }
+
+    /// Whether memory of the GC that is in none of these segments and regions contains no objects.
+    fn is_complete(&self) -> bool {
+        self.notes.is_empty() && !self.segments.is_empty()
+    }
+
+    /// Claims reserved address space. Its access decides: what can be written was committed, whatever lists it is in.
+    pub(crate) fn claim_reserve(
+        &self,
+        range: AddrRange,
+        confidence: Confidence,
+        detail: &str,
+        evidence: &str,
+        out: &mut Sink<'_>,
+    ) {
+        for (part, writable) in out.by_access(range) {
+            if !writable {
+                out.add(part, Kind::GCHeapReserve, confidence, detail, evidence);
+                continue;
+            }
+            let (kind, what) = match self.is_complete() {
+                true => (Kind::GCHeapToBeFreed, "committed, in no region in use"),
+                false => (Kind::GCHeap, "committed, not in the lists that could be read"),
+            };
+            let evidence = format!("{evidence}; it is writable");
+            out.add(part, kind, confidence.min(Confidence::Derived), what, &evidence);
+        }
+    }
+
     pub(crate) fn claim(&self, out: &mut Sink<'_>) {
         for s in &self.segments {
             let detail = format!("heap {} {}", s.heap, s.generation.name());
             let evidence = format!("heap_segment at {}", s.address);
             out.exact(s.committed, Kind::GCHeap, &detail, &evidence);
-            out.exact(AddrRange::new(s.committed.end, s.reserved_end), Kind::GCHeapReserve, &detail, &evidence);
+            let reserve = AddrRange::new(s.committed.end, s.reserved_end);
+            self.claim_reserve(reserve, Confidence::Exact, &detail, &evidence, out);
         }
-        for (committed, reserve, what) in &self.free {
+        for FreeRegion { committed, reserve, what } in &self.free {
             out.exact(*committed, Kind::GCHeapToBeFreed, what, "the GC's free region lists");
-            out.exact(*reserve, Kind::GCHeapReserve, what, "the GC's free region lists");
+            self.claim_reserve(*reserve, Confidence::Exact, what, "the GC's free region lists", out);
         }
         for range in &self.bookkeeping {
             out.exact(
@@ -377,13 +456,8 @@ impl GcHeap {
             );
         }
         if let Some(range) = self.reserve {
-            out.add(
-                range,
-                Kind::GCHeapReserve,
-                Confidence::Derived,
-                "reserved by the GC",
-                "g_lowest_address to g_highest_address",
-            );
+            let evidence = "g_lowest_address to g_highest_address";
+            self.claim_reserve(range, Confidence::Derived, "reserved by the GC", evidence, out);
         }
     }
 }

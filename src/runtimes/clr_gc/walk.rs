@@ -2,7 +2,8 @@
 
 use std::sync::atomic::AtomicU64;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
+use crate::limits;
 use crate::memory::Memory;
 use crate::memory::window::Window;
 use crate::runtimes::api::TypeIndex;
@@ -10,6 +11,9 @@ use crate::runtimes::api::linear::LinearHeap;
 use crate::runtimes::clr_gc::contexts::{contexts_in, end_of_context};
 use crate::runtimes::clr_gc::{ALIGN, AllocContext, ClrHeap, MIN_OBJECT, stride};
 use crate::targets::Target;
+
+/// Addresses that a process can have: not the first page, and below 2^56 (x86_64 and arm64 with five levels of pages).
+const USER_ADDRESSES: std::ops::Range<u64> = 0x1000..1 << 56;
 
 /// Base and element size of a type, from which an object's size follows.
 #[derive(Clone, Copy)]
@@ -98,6 +102,26 @@ impl<H: ClrHeap> LinearHeap for H {
 
     fn gap_end(&self, window: &Window<'_>, context: &AllocContext) -> Option<u64> {
         end_of_context(window, context)
+    }
+
+    /// A field may contain the address of a MethodTable (`m_handle` of a RuntimeType), and real objects may follow where
+    /// an object of that type would end. But the word before an object is its header, whose lower half is always 0
+    /// (ObjHeader::m_alignpad), and its references are null or addresses. Free space has no header of its own, and a
+    /// collection writes over headers.
+    fn may_begin(&self, window: &Window<'_>, at: u64, key: u64, size: u64) -> bool {
+        let Some((_, info)) = self.table_at(key) else { return false };
+        if info.free {
+            return true;
+        }
+        let header = window.word(at.wrapping_sub(WORD)).filter(|_| !self.in_gc());
+        if header.is_some_and(|word| word as u32 != 0) {
+            return false;
+        }
+        let count = size.div_ceil(WORD).min(limits::MAX_PROVING_WORDS);
+        let words: Vec<[u8; 8]> =
+            (0..count).map_while(|i| Some(window.word(at.wrapping_add(WORD * i))?.to_le_bytes())).collect();
+        let is_address = |value: u64| value.is_multiple_of(WORD) && USER_ADDRESSES.contains(&value);
+        self.references(&info).visit(&words, size, &mut |_, value| is_address(value))
     }
 
     fn no_object(&self, window: &Window<'_>, at: u64, key: u64) -> String {

@@ -4,20 +4,26 @@ use crate::diag::WarningCode;
 use crate::map::{Claims, Kind};
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::runtimes::api::EventSession;
 use crate::runtimes::clr_gc::sink::Sink;
 use crate::runtimes::clr_gc::{self, AllocContext};
 use crate::runtimes::coreclr::loader::executable_memory;
 use crate::runtimes::coreclr::{AllocatorHeaps, Runtime, Segment, code, gc, loader};
+use crate::runtimes::event_pipe;
 
 /// Memory that one runtime's structures describe.
 #[derive(Clone, Debug, Default)]
 pub struct Heaps {
     /// GC segments and regions.
     pub segments: Vec<Segment>,
+    /// Committed bytes of regions and segments without objects.
+    pub free: u64,
     /// Allocation contexts of the GC's generations themselves.
     pub contexts: Vec<AllocContext>,
     /// Loader heaps of each loader allocator, then code heaps.
     pub loader: Vec<AllocatorHeaps>,
+    /// Open sessions of the event log.
+    pub events: Vec<EventSession>,
     /// Whether it is a server GC.
     pub server: bool,
     /// Whether the GC uses regions, not segments.
@@ -42,6 +48,7 @@ pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims
                 warn("GC heap", note);
             }
             found.claim(&mut out);
+            heaps.free = found.free_bytes();
             heaps.segments = found.segments;
             heaps.contexts = found.contexts;
             heaps.server = found.server;
@@ -71,6 +78,10 @@ pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims
         }
         Err(e) => warn("loader heaps", &e),
     }
+    drop(phase);
+    let phase = process.enter(Phase::LoaderHeaps);
+    heaps.events = event_pipe::find(process, runtime.module);
+    event_pipe::claim(&heaps.events, &mut out);
     drop(phase);
     let phase = process.enter(Phase::CodeHeaps);
     match code::heaps::read(process, runtime) {

@@ -13,8 +13,8 @@ use crate::process::Process;
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
-    self, ClrGc, ClrHeaps, FinalizeQueue, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, RuntimeId,
-    StackFrame, StackWalk, Structure,
+    self, ClrGc, ClrHeaps, EventSession, FinalizeQueue, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads,
+    Roots, RuntimeId, StackFrame, StackWalk, Structure,
 };
 use crate::runtimes::clr_gc::{Gc, finalizers, handle_at};
 use crate::runtimes::coreclr::claim::read_heaps;
@@ -132,6 +132,12 @@ impl<'p> CoreClr<'p> {
         let (handles, notes) = handles(self.process, &self.runtime);
         self.handles_warned.get_or_init(|| self.warn("handle table", notes));
         handles
+    }
+
+    /// Exceptions that the threads threw last.
+    pub fn thrown(&self) -> Vec<Addr> {
+        let threads = self.thread_table().by_address.values();
+        threads.filter_map(|entry| self.types().thrown_exception(&entry.thread)).map(|thrown| thrown.object).collect()
     }
 
     /// Threads with their explicit Frames, and other facts about them.
@@ -279,6 +285,10 @@ impl ManagedRuntime for CoreClr<'_> {
         Some(self)
     }
 
+    fn event_sessions(&self) -> &[EventSession] {
+        &CoreClr::heaps(self).events
+    }
+
     fn stack_size_advice(&self) -> Option<&'static str> {
         Some(
             "The size is set by `ulimit -s`, or for .NET threads by DOTNET_DefaultStackSize (hexadecimal: 180000 means \
@@ -289,8 +299,8 @@ impl ManagedRuntime for CoreClr<'_> {
 
 impl ClrGc for CoreClr<'_> {
     fn heaps(&self) -> ClrHeaps<'_> {
-        let Heaps { segments, server, regions, in_gc, .. } = CoreClr::heaps(self);
-        ClrHeaps { segments, server: *server, regions: *regions, in_gc: *in_gc }
+        let Heaps { segments, free, server, regions, in_gc, .. } = CoreClr::heaps(self);
+        ClrHeaps { segments, free: *free, server: *server, regions: *regions, in_gc: *in_gc }
     }
 
     fn objects(&self) -> Option<&dyn api::Heap> {

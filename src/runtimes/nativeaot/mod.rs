@@ -12,6 +12,7 @@ mod anatomy;
 mod bookkeeping;
 mod claim;
 mod code;
+mod free_regions;
 mod heap;
 mod metadata;
 mod naming;

@@ -11,8 +11,8 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::{
-    self, AsyncFunctions, ClrGc, ClrHeaps, FinalizeQueue, Handle, ManagedCode, ManagedRuntime, ManagedThread,
-    ManagedThreads, Roots, RuntimeId, StackWalk, Structure,
+    self, AsyncFunctions, ClrGc, ClrHeaps, EventSession, FinalizeQueue, Handle, ManagedCode, ManagedRuntime,
+    ManagedThread, ManagedThreads, Roots, RuntimeId, StackWalk, Structure,
 };
 use crate::runtimes::clr_gc::{self, GcHeap, finalizers, handle_at};
 use crate::runtimes::nativeaot::claim::Heaps;
@@ -179,6 +179,10 @@ impl ManagedRuntime for NativeAot<'_> {
         Some(self)
     }
 
+    fn event_sessions(&self) -> &[EventSession] {
+        &self.heaps().events
+    }
+
     fn object(&self, addr: Addr) -> Option<ObjectReport> {
         object::object(self, addr)
     }
@@ -210,8 +214,9 @@ impl ManagedRuntime for NativeAot<'_> {
 
 impl ClrGc for NativeAot<'_> {
     fn heaps(&self) -> ClrHeaps<'_> {
-        let GcHeap { segments, server, regions, in_gc, .. } = self.gc();
-        ClrHeaps { segments, server: *server, regions: *regions, in_gc: *in_gc }
+        let gc = self.gc();
+        let GcHeap { segments, server, regions, in_gc, .. } = gc;
+        ClrHeaps { segments, free: gc.free_bytes(), server: *server, regions: *regions, in_gc: *in_gc }
     }
 
     fn objects(&self) -> Option<&dyn api::Heap> {

@@ -56,6 +56,9 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     // From /proc while stopped: smaps and status; pages in RAM by pagemap.
     ("resident", Some("smaps.txt")),
     ("pages", Some("pages.json")),
+    // From the runtime's counters and from the program; restated in the tests.
+    ("free-regions", None),
+    ("eventpipe", None),
     // Damaged and moved by the mutation run.
     ("mutants", None),
 ];

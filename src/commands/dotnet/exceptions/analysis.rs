@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::addr::Addr;
 use crate::analysis::heap_notes::warn_in_gc;
@@ -8,12 +8,23 @@ use crate::commands::dotnet::{coreclr_by_id, unread};
 use crate::diag::WarningCode;
 use crate::limits;
 use crate::phase::Phase;
-use crate::runtimes::api::{ManagedRuntime as _, ObjectNames, TypeIndex};
+use crate::report::Name;
+use crate::runtimes::api::{Heap as _, ManagedRuntime as _, ObjectNames, TypeIndex};
 use crate::runtimes::coreclr::string_text;
 use crate::session::Session;
 use crate::sums::SaturatingAdd;
 
-/// Lists all exception objects.
+/// Generation of an object that is in no segment that was read.
+const UNKNOWN: &str = "unknown";
+
+/// An exception object.
+struct Found {
+    address: Addr,
+    name: Name,
+    generation: &'static str,
+}
+
+/// Lists all exception objects: those of the heap, those that threads threw last, and the inner ones of both.
 pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
     session.process.target().expect_scan();
     let mut report = ExceptionsReport::default();
@@ -25,8 +36,8 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
         let _phase = session.process.enter(Phase::References);
         warn_in_gc(session.process, runtime, heap);
         let base = types.runtime.globals.pointer(types.memory, &types.runtime.layout, "ExceptionMethodTable").ok();
+        let is_base = |at| base.map_or_else(|| types.display_name(at) == "System.Exception", |base| base == at);
         let is_exception = |kind: TypeIndex| {
-            let is_base = |at| base.map_or_else(|| types.display_name(at) == "System.Exception", |base| base == at);
             let info = heap.method_table(kind).filter(|info| !info.free);
             info.is_some_and(|info| types.bases(info.address).into_iter().any(is_base))
         };
@@ -43,27 +54,59 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
         }
         let mut names = ObjectNames::new(heap);
         let mut places: HashMap<Addr, HashMap<String, u64>> = HashMap::new();
-        for object in objects {
-            let Some(info) = names.info(object.address) else { continue };
-            let fields = places.entry(info.address).or_insert_with(|| {
-                types.object_fields(info.address).iter().map(|f| (types.field_name(f), f.offset)).collect()
-            });
+        let known: HashSet<Addr> = objects.iter().map(|object| object.address).collect();
+        let mut found: VecDeque<Found> = objects
+            .into_iter()
+            .map(|object| Found { address: object.address, name: object.name, generation: object.generation })
+            .collect();
+        // A small dump has a thread's exception without the objects before it, so that the walk does not reach it.
+        let mut seen = known;
+        let mut others = limits::MAX_INNER_EXCEPTIONS;
+        let mut add = |address: Addr, found: &mut VecDeque<Found>| {
+            let is_new = !seen.contains(&address) && others > 0;
+            let Some(table) = is_new.then(|| types.type_of(address)).flatten() else { return };
+            if seen.insert(address) && types.bases(table).into_iter().any(is_base) {
+                others -= 1;
+                let range = heap.ranges().iter().find(|range| range.range.contains(address));
+                let generation = range.map_or(UNKNOWN, |range| range.generation.name);
+                found.push_back(Found { address, name: types.display_name(table).into(), generation });
+            }
+        };
+        for address in runtime.thrown() {
+            add(address, &mut found);
+        }
+        let mut rows = Vec::new();
+        while let Some(Found { address, name, generation }) = found.pop_front() {
+            let Some(table) = names.info(address).map(|info| info.address).or_else(|| types.type_of(address)) else {
+                continue;
+            };
+            // A derived class may have fields of the same names.
+            let Some(base) = types.bases(table).into_iter().find(|at| is_base(*at)) else { continue };
+            let fields = places
+                .entry(base)
+                .or_insert_with(|| types.object_fields(base).iter().map(|f| (types.field_name(f), f.offset)).collect());
             let at = |name: &str| {
                 let described = || types.runtime.layout.positive("Exception", name).ok();
                 let offset = fields.get(name).copied().or_else(described)?;
-                Some(object.address.saturating_add(offset))
+                Some(address.saturating_add(offset))
             };
             let held = |name| types.memory.ptr(at(name)?).ok().filter(|o| !o.is_null());
-            report.exceptions.push(ExceptionRow {
+            let inner = held("_innerException");
+            rows.push(ExceptionRow {
                 message: held("_message").and_then(|s| string_text(types, s, limits::MAX_SHOWN_STRING)),
                 hresult: at("_HResult").and_then(|a| types.memory.u32(a).ok()).map(|h| format!("0x{h:08x}")),
-                inner: held("_innerException"),
+                inner,
                 thrown: at("_stackTrace").map(|_| held("_stackTrace").is_some()),
-                object: object.address,
-                name: object.name,
-                generation: object.generation,
+                object: address,
+                name,
+                generation,
             });
+            if let Some(inner) = inner {
+                add(inner, &mut found);
+            }
         }
+        rows.sort_by_key(|row| row.object);
+        report.exceptions.append(&mut rows);
     }
     report.unread = unread(session, &read);
     report

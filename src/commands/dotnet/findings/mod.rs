@@ -1,10 +1,12 @@
-//! Findings about .NET heaps: thrown exceptions, due finalizers, pending async methods, timers, pinned objects and
-//! collectible assemblies.
+//! Findings about .NET: thrown exceptions, due finalizers, pending async methods, timers, pinned objects, collectible
+//! assemblies and diagnostics sessions.
 
 mod collectible;
+mod events;
 mod pinned;
 
 pub(in crate::commands) use collectible::loader_objects;
+pub(in crate::commands) use events::events;
 pub(in crate::commands) use pinned::pinned_objects;
 
 use std::collections::{BTreeMap, HashMap, HashSet};

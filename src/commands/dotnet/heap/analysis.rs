@@ -11,12 +11,14 @@ use crate::sums::{SaturatingAdd, SaturatingSum};
 pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
     let mut gc = None;
     let mut all: Vec<&Segment> = Vec::new();
+    let mut free = 0_u64;
     let mut read = Vec::new();
     for (id, runtime, heaps) in clr_gcs(session).map(|(id, runtime, gc)| (id, runtime, gc.heaps())) {
         if !heaps.segments.is_empty() {
             read.push(id);
         }
         all.extend(heaps.segments);
+        free = free.saturating_add(heaps.free);
         let version = runtime.row().version.unwrap_or_default();
         gc = gc.or_else(|| gc_row(&version, heaps.server, heaps.regions, heaps.in_gc, heaps.segments));
     }
@@ -38,6 +40,7 @@ pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
     let sum = |f: fn(&SegmentRow) -> u64| segments.iter().map(f).fold(0, u64::saturating_add);
     HeapReport {
         committed: gc.as_ref().map(|_| sum(|s| s.committed)),
+        free_committed: gc.as_ref().map(|_| free),
         allocated: gc.as_ref().map(|_| sum(|s| s.allocated)),
         gc,
         loader: loader.then(|| loader_rows(session)),

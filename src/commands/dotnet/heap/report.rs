@@ -14,6 +14,9 @@ pub struct HeapReport {
     pub segments: Vec<SegmentRow>,
     /// Committed bytes of all segments. `null` without a collector.
     pub committed: Option<u64>,
+    /// Committed bytes of regions and segments without objects, which the collector keeps or is about to return. They
+    /// are not in `segments`. With `committed`, they are what the collector has committed for objects.
+    pub free_committed: Option<u64>,
     /// Bytes from the first object to the end of allocation, over all segments.
     pub allocated: Option<u64>,
     /// Loader heaps, with `--loader`.

@@ -33,7 +33,17 @@ impl Render for HeapReport {
             doc.table(segment_table(self));
         }
         if let (Some(allocated), Some(committed)) = (self.allocated, self.committed) {
-            doc.line(format!("allocated {} bytes, committed {} bytes", exact(allocated), exact(committed)));
+            let free = self.free_committed.unwrap_or(0);
+            doc.line(match free {
+                0 => format!("allocated {} bytes, committed {} bytes", exact(allocated), exact(committed)),
+                _ => format!(
+                    "allocated {} bytes, committed {} bytes: {} in segments, {} in free ones",
+                    exact(allocated),
+                    exact(committed.saturating_add(free)),
+                    exact(committed),
+                    exact(free)
+                ),
+            });
         }
         if let Some(loader) = &self.loader {
             doc.line("");

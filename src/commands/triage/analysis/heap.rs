@@ -45,6 +45,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
         None if runtimes.iter().any(|runtime| runtime.heap().is_some()) => &nothing,
         None => return,
     };
+    found.findings.extend(dotnet::findings::events(session));
     let names: Vec<String> = runtimes.iter().map(|runtime| runtime.label()).collect();
     let title = format!("Managed heap of {}", names.join(" and "));
     let sentence = |text: String| {

@@ -120,9 +120,15 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
         }
         Subject::Reserved => {
             let text = format!(
-                "Reserved: {} of address space in {pieces}, inaccessible or not committed{}. It does not count as memory use.",
+                "Reserved: {} of address space in {pieces}, inaccessible or not committed{}.",
                 round(share.size),
-                if written == 0 { ", never written".to_owned() } else { format!("; {} contain data", round(written)) }
+                match written {
+                    0 => ", never written. It does not count as memory use".to_owned(),
+                    _ => format!(
+                        ". {} of it contain data, written before access was removed; only they count as memory use",
+                        round(written)
+                    ),
+                }
             );
             let finding = Finding::new(
                 "reserved",

@@ -57,7 +57,8 @@ fn serial(vm: &Vm<'_>, out: &mut ClaimSink<'_>) -> Result<(), VmError> {
         found.ok_or(VmError::Invalid { what: "no range in the block offset table", at: table })?;
     let basis = ClaimBasis::derived("a VirtualSpace in TenuredGeneration::_bts");
     out.add(committed, Kind::GCBookkeeping, "block offset table", basis);
-    out.add(AddrRange::new(committed.end, reserved.end), RESERVE.0, RESERVE.1, basis);
+    let rest = AddrRange::new(committed.end, reserved.end);
+    out.add_by_access(rest, (Kind::GCBookkeeping, "block offset table"), RESERVE, basis);
     Ok(())
 }
 

@@ -18,7 +18,7 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut ClaimSink<'_>) {
         let kind = if generation == Generation::Free { Kind::GCHeapToBeFreed } else { Kind::GCHeap };
         out.add_by_access(range, (kind, &format!("{gc} {}", generation.name())), reserve, basis);
     }
-    let between = (Kind::GCHeapReserve, "reserved for the Java heap, in none of its spaces");
+    let between = (Kind::GCHeapToBeFreed, "committed for the Java heap, in none of its spaces");
     out.add_by_access(spaces.reserved, between, reserve, ClaimBasis::exact("CollectedHeap::_reserved"));
     if spaces.collector == Collector::Z {
         views(hotspot, spaces, out);

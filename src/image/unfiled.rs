@@ -1,0 +1,104 @@
+//! Assemblies in memory that shows no file: unpacked from a compressed single-file program, or loaded from bytes.
+//!
+//! The host of a compressed single-file program unpacks the assemblies into shared anonymous memory, as they are in the
+//! file. The runtime maps those with precompiled code once more, by section, into anonymous memory. Both begin at the
+//! start of a mapping. An image is believed if its headers lead to a CLI header and to metadata with a module name.
+
+use std::sync::Arc;
+
+use crate::addr::{Addr, AddrRange};
+use crate::image::bundle::Bundle;
+use crate::image::metadata::{Metadata, find_root};
+use crate::image::modules::{Module, ModuleKind, file_name};
+use crate::image::pe;
+use crate::limits;
+use crate::memory::Memory;
+use crate::targets::{MappingName, Target};
+
+/// The first bytes of a PE file.
+const MAGIC: [u8; 2] = *b"MZ";
+
+/// An address where an image may begin: the mapping in NT_FILE that begins there, and its end.
+struct Start {
+    at: Addr,
+    end: Addr,
+    mapping: Option<u32>,
+}
+
+/// Addresses where an image may begin, sorted.
+fn starts(target: &dyn Target) -> Vec<Start> {
+    let space = &target.facts().space;
+    let shared = (0..).zip(&space.files).filter(|(_, f)| f.offset == 0 && MappingName::of(&f.path).is_shared_memory());
+    let shared = shared.map(|(i, f)| Start { at: f.range.start, end: f.range.end, mapping: Some(i) });
+    let unlisted = space.pieces.iter().filter(|p| !space.is_listed(p.range.start));
+    let unlisted = unlisted.map(|p| Start { at: p.range.start, end: p.range.end, mapping: None });
+    let mut all: Vec<Start> = shared.chain(unlisted).collect();
+    target.expect(all.iter().map(|start| AddrRange::sized(start.at, MAGIC.len() as u64)));
+    all.retain(|start| target.peek(start.at).is_some_and(|first| first == MAGIC));
+    all.sort_by_key(|start| start.at);
+    all
+}
+
+/// Whether an assembly may be in such memory, so that the program is worth searching for the host's list.
+pub(crate) fn has_any(target: &dyn Target) -> bool {
+    !starts(target).is_empty()
+}
+
+/// Adds a module for each assembly in memory that shows no file. `bundle`: the files of a single-file program.
+pub(crate) fn add_modules(
+    target: &dyn Target,
+    memory: &dyn Memory,
+    bundle: Option<&Bundle>,
+    modules: &mut Vec<Module>,
+) {
+    let known = crate::addr::union(modules.iter().map(|m| m.range).collect());
+    let is_known = |at: Addr| known.get(known.partition_point(|r| r.end <= at)).is_some_and(|r| r.contains(at));
+    let mut found: Vec<Module> = Vec::new();
+    let mut parts = 0;
+    for start in starts(target).into_iter().filter(|start| !is_known(start.at)) {
+        let inside = found.last().is_some_and(|last| last.range.contains(start.at));
+        if inside || modules.len() + found.len() >= limits::MAX_MODULES || parts >= limits::MAX_IMAGE_PARTS {
+            continue;
+        }
+        if let Some(module) = assembly(memory, &start, bundle) {
+            parts += module.sections.len();
+            found.push(module);
+        }
+    }
+    modules.append(&mut found);
+    modules.sort_by_key(|m| (m.range.start, m.range.end));
+}
+
+fn assembly(memory: &dyn Memory, start: &Start, bundle: Option<&Bundle>) -> Option<Module> {
+    let image = pe::read(memory, start.at)?;
+    let name = |flat| {
+        let (at, len) = find_root(memory, start.at, &image, flat).ok()?;
+        let metadata = Metadata::at(memory, at, len).ok()?;
+        Some(metadata.module()?.name.into_owned())
+    };
+    // Sections have other offsets in the file than in memory, so that the metadata is found one way only.
+    let (flat, name) = name(true).map(|name| (true, name)).or_else(|| Some((false, name(false)?)))?;
+    let length = match flat {
+        true => image.sections.iter().map(|s| s.file_offset.saturating_add(s.file_size)).max()?,
+        false => image.size_of_image,
+    };
+    let range = AddrRange::sized(start.at, length);
+    let range = if start.mapping.is_some() { AddrRange::new(start.at, range.end.min(start.end)) } else { range };
+    let listed = bundle.and_then(|bundle| {
+        let file = bundle.files.iter().find(|file| file_name(&file.path).eq_ignore_ascii_case(&name))?;
+        Some((format!("{}/{}", bundle.program, file.path), &bundle.source))
+    });
+    let how = if flat { "as it is in the file" } else { "by section" };
+    let (path, evidence): (Arc<str>, String) = match listed {
+        Some((path, source)) => (path.into(), format!("{source}: unpacked, {how}, by the name in its metadata")),
+        None => (name.into(), format!("headers and metadata in memory that shows no file, {how}")),
+    };
+    Some(Module {
+        path,
+        sections: image.placed(start.at, flat),
+        kind: ModuleKind::Pe { image, flat },
+        range,
+        mappings: start.mapping.into_iter().collect(),
+        evidence: evidence.into(),
+    })
+}

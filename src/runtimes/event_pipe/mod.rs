@@ -1,0 +1,211 @@
+//! EventPipe, the event log of .NET: the buffers of its open sessions. CoreCLR and NativeAOT share it.
+//!
+//! A diagnostics tool (dotnet-trace, dotnet-monitor, a profiler) opens a session. Threads that write events get
+//! buffers, which the runtime maps and which count as the process's memory until the tool has read them.
+//!
+//! Nothing in a core names a session, and its structures differ by version. They are found by their shape, starting at
+//! the runtime's variables: a session points to its buffer manager, the manager points back and has its size and its
+//! limit. Each of its threads has a list of buffers. A list is believed if it is linked in both directions, has as many
+//! buffers as it counts, and each of them names the thread of the list (src/native/eventpipe: ep-buffer.h,
+//! ep-buffer-manager.h).
+
+use std::collections::{BTreeSet, HashSet, VecDeque};
+
+use crate::addr::{Addr, AddrRange, PAGE};
+use crate::image::ModuleKind;
+use crate::layout::{EVENT_PIPE, Layout, StructView, ViewError};
+use crate::limits;
+use crate::map::{Base, Kind};
+use crate::memory::Memory;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::runtimes::api::EventSession;
+use crate::runtimes::clr_gc::sink::Sink;
+
+/// Words read of a session, of a buffer manager and of every other structure, and of a thread. The thread begins with a
+/// pointer for each of 64 sessions.
+const SESSION: usize = 64;
+const NODE: usize = 16;
+const THREAD: usize = 96;
+
+/// Pointers and limits of a session are multiples of this.
+const WORD: u64 = 8;
+
+/// One list of buffers: those that one thread filled for one session.
+struct List {
+    writer: Addr,
+    buffers: Vec<(Addr, AddrRange)>,
+}
+
+struct Search<'a> {
+    process: &'a Process,
+    memory: &'a dyn Memory,
+    base: &'a Base,
+    layout: &'static Layout,
+    module: AddrRange,
+    walks: Walks,
+}
+
+/// Finds the sessions whose buffers contain events. `module`: index of the runtime's module.
+pub(crate) fn find(process: &Process, module: usize) -> Vec<EventSession> {
+    let Some(module) = process.modules.get(module) else { return Vec::new() };
+    let (ModuleKind::Elf(image), Ok(layout)) = (&module.kind, EVENT_PIPE.layout()) else { return Vec::new() };
+    let search = Search {
+        process,
+        memory: &process.memory,
+        base: process.base(),
+        layout,
+        module: module.range,
+        walks: Walks::new(Phase::LoaderHeaps, limits::MAX_EVENT_BUFFERS),
+    };
+    let mut sessions = BTreeSet::new();
+    for part in image.writable_parts(search.memory) {
+        let words = search.words(part.start, (part.len() / WORD) as usize);
+        sessions.extend(words.into_iter().filter(|&word| search.may_be_struct(word)));
+    }
+    let mut out: Vec<EventSession> = Vec::new();
+    for session in sessions {
+        for manager in search.words(session, SESSION) {
+            let known = |found: &EventSession| found.manager == manager;
+            let Some((size, limit)) = search.sizes(session, manager).filter(|_| !out.iter().any(known)) else {
+                continue;
+            };
+            let lists = search.lists(manager, size);
+            if lists.is_empty() {
+                continue;
+            }
+            let writers: BTreeSet<Addr> = lists.iter().map(|list| list.writer).collect();
+            out.push(EventSession {
+                manager,
+                size,
+                limit,
+                waiting: lists.iter().map(|list| list.buffers.len().saturating_sub(1) as u64).sum(),
+                writers: writers.len() as u64,
+                threads: writers.iter().filter_map(|&writer| search.thread(writer)).collect(),
+                buffers: lists.into_iter().flat_map(|list| list.buffers).collect(),
+            });
+            if out.len() >= limits::MAX_EVENT_SESSIONS {
+                return out;
+            }
+        }
+    }
+    out
+}
+
+/// Claims the buffers of the sessions.
+pub(crate) fn claim(sessions: &[EventSession], out: &mut Sink<'_>) {
+    for session in sessions {
+        for (at, range) in &session.buffers {
+            let detail = format!("events of the session with the buffer manager at {}", session.manager);
+            out.exact(*range, Kind::EventPipeBuffer, &detail, &format!("EventPipeBuffer at {at}"));
+        }
+    }
+}
+
+impl Search<'_> {
+    /// At most `count` words from `at` on.
+    fn words(&self, at: Addr, count: usize) -> Vec<Addr> {
+        let len = self.memory.readable(at, (count as u64).saturating_mul(WORD));
+        let bytes = self.memory.look(at, len as usize).unwrap_or_default();
+        bytes.as_chunks::<8>().0.iter().map(|word| Addr::new(u64::from_le_bytes(*word))).collect()
+    }
+
+    /// Whether `at` is an address that an allocator could return: aligned, and in writable memory outside the module.
+    fn may_be_struct(&self, at: Addr) -> bool {
+        let is_writable = || self.base.at(at).is_some_and(|entry| entry.perms.is_some_and(|perms| perms.write));
+        !at.is_null() && at.is_aligned(WORD) && !self.module.contains(at) && is_writable()
+    }
+
+    /// Bytes of all buffers and their limit, if `manager` is the buffer manager of `session`.
+    fn sizes(&self, session: Addr, manager: Addr) -> Option<(u64, u64)> {
+        if manager == session || !self.may_be_struct(manager) {
+            return None;
+        }
+        let words = self.words(manager, NODE);
+        let (is_page, longest) = (|word: &Addr| word.is_aligned(PAGE), limits::MAX_RUNTIME_RANGE);
+        let i = words.windows(2).position(|pair| {
+            let [size, limit] = pair else { return false };
+            !size.is_null() && size <= limit && limit.get() <= longest && is_page(size) && is_page(limit)
+        })?;
+        let (size, limit) = (words.get(i)?.get(), words.get(i + 1)?.get());
+        words.contains(&session).then(|| {
+            self.memory.keep(manager, NODE as u64 * WORD);
+            self.memory.keep(session, SESSION as u64 * WORD);
+            (size, limit)
+        })
+    }
+
+    /// Searches the structures that the manager leads to for lists of its buffers. Ends when they have `size` bytes.
+    fn lists(&self, manager: Addr, size: u64) -> Vec<List> {
+        let mut out: Vec<List> = Vec::new();
+        let mut seen = HashSet::from([manager]);
+        let mut queue = VecDeque::from([manager]);
+        let (mut buffers, mut bytes) = (HashSet::new(), 0_u64);
+        while let Some(at) = queue.pop_front() {
+            let words = self.words(at, NODE);
+            for (i, &word) in words.iter().enumerate() {
+                let owner = at.saturating_add(WORD * i as u64);
+                let next = words.get(i + 1).is_some_and(|next| *next == manager);
+                if let Some(list) = next.then(|| self.list(owner, manager)).flatten() {
+                    if list.buffers.iter().all(|(at, _)| buffers.insert(*at)) {
+                        let sum = list.buffers.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add);
+                        bytes = bytes.saturating_add(sum);
+                        out.push(list);
+                    }
+                    if bytes >= size {
+                        return out;
+                    }
+                }
+                if seen.len() < limits::MAX_EVENT_STRUCTS && self.may_be_struct(word) && seen.insert(word) {
+                    queue.push_back(word);
+                }
+            }
+        }
+        out
+    }
+
+    /// The list at `at`, if it proves itself.
+    fn list(&self, at: Addr, manager: Addr) -> Option<List> {
+        self.process.reads().attempt(|| {
+            let view = StructView::new(self.memory, self.layout, "EventPipeBufferList", at);
+            let count = view.u32("buffer_count").ok().filter(|&count| count > 0)?;
+            let (head, tail) = (view.ptr("head_buffer").ok()?, view.ptr("tail_buffer").ok()?);
+            let writer = view.ptr("thread_holder").ok()?;
+            if view.ptr("manager").ok()? != manager || !self.may_be_struct(head) {
+                return None;
+            }
+            let mut buffers: Vec<(Addr, AddrRange)> = Vec::new();
+            let walk = self.walks.begin_own_set().at_most(count as usize);
+            let end = walk.follow(head, |at| {
+                let (range, next) = self.buffer(at, writer, buffers.last().map_or(Addr::NULL, |(last, _)| *last))?;
+                // A list that proves wrong ends here.
+                buffers.extend(range.map(|range| (at, range)));
+                Ok::<_, ViewError>(if range.is_some() { next } else { Addr::NULL })
+            });
+            let whole = buffers.len() == count as usize && buffers.last().is_some_and(|(last, _)| *last == tail);
+            (end.is_ok() && whole).then_some(List { writer, buffers })
+        })
+    }
+
+    /// Memory of one buffer and the next buffer's address. No memory if the structure is no buffer of this list.
+    fn buffer(&self, at: Addr, writer: Addr, previous: Addr) -> Result<(Option<AddrRange>, Addr), ViewError> {
+        let view = StructView::new(self.memory, self.layout, "EventPipeBuffer", at);
+        let (start, current, limit) = (view.ptr("buffer")?, view.ptr("current")?, view.ptr("limit")?);
+        let linked = view.ptr("prev_buffer")? == previous && view.ptr("writer_thread")? == writer;
+        let ordered = start < limit && start <= current && current <= limit;
+        let range = AddrRange::new(start, limit.max(start));
+        let paged = start.is_aligned(PAGE) && limit.is_aligned(PAGE) && range.len() <= limits::MAX_RUNTIME_RANGE;
+        let mapped = self.base.at(start).is_some_and(|entry| entry.file.is_none());
+        Ok(((linked && ordered && paged && mapped).then_some(range), view.ptr("next_buffer")?))
+    }
+
+    /// Number of the thread that an EventPipeThread describes: the only word in it that is the number of a thread.
+    fn thread(&self, at: Addr) -> Option<u32> {
+        let threads: HashSet<u64> = self.process.threads().iter().map(|thread| u64::from(thread.tid)).collect();
+        let words = self.words(at, THREAD);
+        let (i, found) = words.iter().enumerate().find(|(_, word)| threads.contains(&word.get()))?;
+        self.memory.keep(at.saturating_add(WORD * i as u64), WORD);
+        u32::try_from(found.get()).ok()
+    }
+}

@@ -1,0 +1,71 @@
+//! .NET programs with the libraries people use. The expected figures are from the programs, from the runtime's own
+//! counters and from /proc.
+
+use serde_json::Value;
+
+use crate::support::cases::names;
+use crate::support::real;
+use crate::support::run::run;
+
+fn ask(name: &str, args: &[&str]) -> Value {
+    let core = real::plain(name);
+    let answer = run(args.iter().copied().chain(["--json", core.to_str().unwrap()]));
+    assert!(matches!(answer.is_sound().code, Some(0 | 4)), "{args:?}: {}", answer.stderr);
+    answer.json()
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value[key].as_array().unwrap_or_else(|| panic!("no list {key}: {value}"))
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("not a number: {value}"))
+}
+
+fn in_core(summary: &Value, kind: &str) -> u64 {
+    list(summary, "kinds").iter().filter(|row| row["kind"] == kind).map(|row| number(&row["in_core"])).sum()
+}
+
+/// What GC.GetGCMemoryInfo().TotalCommittedBytes was just before the dump: the heap, its free regions, and the
+/// bookkeeping that is committed. The program wrote 51.75 MiB of lines, and collected them.
+const GC_COMMITTED: u64 = 63_201_280;
+
+#[test]
+fn free_regions_of_nativeaot_are_committed_memory_of_the_heap() {
+    for name in names("free-regions") {
+        let summary = ask(name, &["summary"]);
+        let free = in_core(&summary, "GCHeapToBeFreed");
+        assert!((50 << 20..60 << 20).contains(&free), "{summary}");
+        assert_eq!(in_core(&summary, "GCHeapReserve") + in_core(&summary, "NoAccess"), 0, "{summary}");
+        let heap = ask(name, &["heap"]);
+        let committed = number(&heap["committed"]) + number(&heap["free_committed"]);
+        assert!(committed.abs_diff(GC_COMMITTED) < 1 << 20, "{heap}");
+        let regions = ask(name, &["regions", "--kind", "GCHeapReserve"]);
+        assert!(list(&regions, "regions").iter().all(|r| !r["perms"].as_str().unwrap().contains('w')), "{regions}");
+    }
+}
+
+#[test]
+fn nothing_that_can_be_written_is_called_reserved() {
+    for name in names("process").into_iter().chain(names("free-regions")).chain(names("java-map")) {
+        let check = ask(name, &["check"]);
+        let rule = list(&check, "invariants").iter().find(|rule| rule["name"] == "reserved");
+        assert_eq!(rule.map(|rule| &rule["ok"]), Some(&true.into()), "{name}: {check}");
+    }
+}
+
+/// The session had 12 MB; one thread (the main one, 14269) wrote events until it was full.
+#[test]
+fn buffers_of_an_event_session_are_named_with_their_limit_and_writer() {
+    for name in names("eventpipe") {
+        let regions = ask(name, &["regions", "--kind", "EventPipeBuffer"]);
+        let size: u64 = list(&regions, "regions").iter().map(|r| number(&r["size"])).sum();
+        assert_eq!(size, 0x00b4_0000, "the runtime's own count of them (size_of_all_buffers)");
+        let triage = ask(name, &["triage"]);
+        let finding = list(&triage, "findings").iter().find(|f| f["id"] == "event-buffers").unwrap();
+        let text = finding["text"].as_str().unwrap();
+        assert!(text.contains("15 buffers of 1 open session") && text.contains("limit 12 MiB"), "{text}");
+        assert!(text.contains("(14269)") && text.contains("does not read it"), "{text}");
+        assert_eq!((&finding["severity"], number(&finding["bytes"])), (&"warning".into(), size));
+    }
+}
