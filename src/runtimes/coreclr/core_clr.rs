@@ -168,7 +168,7 @@ impl<'p> CoreClr<'p> {
     }
 
     /// Whether all locks are objects, so that the heap has their waiters (.NET 11 on).
-    fn has_managed_locks(&self) -> bool {
+    pub fn has_managed_locks(&self) -> bool {
         self.runtime.layout.field("SyncBlock", "ThinLock").is_ok()
     }
 

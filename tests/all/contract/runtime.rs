@@ -341,6 +341,7 @@ fn lists_of_objects() {
             ("owner_ended", Bool),
             ("times", Number),
             ("waiters", List),
+            ("unknown_waiters", Number),
             ("readers", List),
             ("async_waiters", Number),
             ("confidence", Text),

@@ -5,8 +5,9 @@ use crate::analysis::heap_notes::warn_in_gc;
 use crate::bytes::printable;
 use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::syncblocks::report::{LockRow, LockThreadRow, SyncBlockRow, SyncBlocksReport};
+use crate::diag::WarningCode;
 use crate::phase::Phase;
-use crate::runtimes::api::ObjectNames;
+use crate::runtimes::api::{ManagedRuntime as _, ObjectNames};
 use crate::runtimes::coreclr::locks::Lock;
 use crate::runtimes::coreclr::sync_blocks::{self, LockThread};
 use crate::runtimes::coreclr::{CoreClr, threads};
@@ -20,7 +21,13 @@ pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
         let (blocks, notes) = sync_blocks::read(session.process, runtime.runtime());
         runtime.warn("sync blocks", &notes);
         let table = runtime.lock_table();
-        runtime.warn("locks", table.notes.iter().filter(|note| !notes.contains(note)));
+        let more = table.notes.iter().filter(|note| !notes.contains(note));
+        if runtime.has_managed_locks() {
+            runtime.warn("locks", more);
+        } else {
+            // Contended monitors are complete without the heap.
+            more.for_each(|note| session.process.diag.note(WarningCode::Heap, format!("{}: {note}", runtime.label())));
+        }
         let _phase = session.process.enter(Phase::References);
         warn_in_gc(session.process, runtime, runtime.object_heap_or_empty());
         let thread_names = thread_names(session, runtime);
@@ -69,6 +76,7 @@ pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
             owner_ended: l.owner_ended,
             times: l.times,
             waiters: l.waiters.iter().map(thread).collect(),
+            unknown_waiters: l.unknown_waiters,
             readers: l.readers.iter().map(thread).collect(),
             async_waiters: l.async_waiters,
             confidence: l.confidence,

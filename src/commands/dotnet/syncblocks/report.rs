@@ -32,8 +32,10 @@ pub struct LockRow {
     pub owner_ended: bool,
     /// How often the owner entered it; 0 without an owner.
     pub times: u32,
-    /// Threads that wait for it, in the order of the queue.
+    /// Threads that wait for it, in the order of the queue from .NET 11 on.
     pub waiters: Vec<LockThreadRow>,
+    /// Number of waiting threads that are not in `waiters`, because only their number is known (up to .NET 8).
+    pub unknown_waiters: u32,
     /// Threads that hold it for reading.
     pub readers: Vec<LockThreadRow>,
     /// Number of async methods that wait for it.

@@ -75,6 +75,9 @@ fn waiting(lock: &LockRow) -> String {
         let pulse = if lock.kind == LockKind::MonitorWait { " (for a pulse)" } else { "" };
         parts.push(format!("{}: {}{pulse}", lock.waiters.len(), listed(&lock.waiters)));
     }
+    if lock.unknown_waiters > 0 {
+        parts.push(format!("{} not known", lock.unknown_waiters));
+    }
     if lock.async_waiters > 0 {
         parts.push(format!("{} async", lock.async_waiters));
     }

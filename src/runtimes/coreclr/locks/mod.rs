@@ -40,6 +40,8 @@ pub struct Lock {
     pub times: u32,
     /// Threads that wait for it, in the order of the queue.
     pub waiters: Vec<LockThread>,
+    /// Number of waiting threads of which nothing else is known.
+    pub unknown_waiters: u32,
     /// Threads that hold it for reading.
     pub readers: Vec<LockThread>,
     /// Number of async methods that wait for it.
@@ -57,6 +59,7 @@ impl Lock {
             owner_ended: false,
             times: 0,
             waiters: Vec::new(),
+            unknown_waiters: 0,
             readers: Vec::new(),
             async_waiters: 0,
             confidence: Confidence::Exact,
@@ -69,7 +72,11 @@ impl Lock {
     }
 
     fn is_used(&self) -> bool {
-        self.owner.is_some() || !self.waiters.is_empty() || !self.readers.is_empty() || self.async_waiters > 0
+        self.owner.is_some()
+            || self.unknown_waiters > 0
+            || !self.waiters.is_empty()
+            || !self.readers.is_empty()
+            || self.async_waiters > 0
     }
 }
 
@@ -98,10 +105,11 @@ impl LockTable {
         let threads = Threads::new(process, &types.runtime);
         let objects = Objects::find(heap);
         notes.extend(objects.notes());
-        if heap.ranges().is_empty() {
+        let managed = types.runtime.layout.field("SyncBlock", "ThinLock").is_ok();
+        // Before, the sync blocks have those that are contended.
+        if managed && heap.ranges().is_empty() {
             notes.push("no GC segment is known, so locks are missing".to_owned());
         }
-        let managed = types.runtime.layout.field("SyncBlock", "ThinLock").is_ok();
         let (mut locks, choices) = if managed {
             rows::read(&objects, &threads, &blocks, &mut notes)
         } else {

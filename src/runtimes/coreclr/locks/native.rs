@@ -46,7 +46,10 @@ pub(super) fn read(objects: &Objects<'_, '_>, threads: &Threads<'_>, blocks: Vec
         let owner = block.owner.filter(|_| block.held);
         // The runtime writes the owner before it counts.
         let times = block.recursion.max(1);
-        add(Lock { waiters, ..Lock::new(LockKind::Monitor, block.object).owned((owner, false), times) });
+        // The sync block counts all, and threads name their monitor from .NET 9 on only.
+        let unknown_waiters = block.waiting.saturating_sub(u32::try_from(waiters.len()).unwrap_or(u32::MAX));
+        let row = Lock::new(LockKind::Monitor, block.object).owned((owner, false), times);
+        add(Lock { waiters, unknown_waiters, ..row });
         if !block.pulse.is_empty() {
             let row = Lock::new(LockKind::MonitorWait, block.object).owned((owner, false), times);
             add(Lock { waiters: block.pulse, ..row });
