@@ -146,7 +146,7 @@ fn detect_module(process: &Process, index: usize, module: &Module) -> Detection 
     }
     let text = version_text(memory, image);
     let described = exports.descriptor.and_then(|symbol| read_own(process, symbol));
-    let said = described.as_ref().and_then(|(own, _)| own.text("RuntimeProductVersionString"));
+    let said = described.as_ref().and_then(|(layout, _)| layout.text("RuntimeProductVersionString"));
     let version = said.and_then(product_version).or_else(|| version(&text, &module.path));
     // The version text alone is not enough: every native file from .NET's build has it.
     if !exported && !named && text.is_none() && version.is_none() {
