@@ -45,6 +45,7 @@ const ALIASES: &[Alias] = &[
     alias("gcwhere", &["whatis"], &[]),
     alias("ip2md", &["ip2method"], &[]),
     alias("lm", &["info"], &[]),
+    alias("locks", &["syncblocks"], &[]),
     alias("modules", &["info"], &[]),
     alias("parallelstacks", &["threads", "--group", "--managed"], &[]),
     alias("pathto", &["gcroot"], &[]),

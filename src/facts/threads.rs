@@ -71,6 +71,8 @@ pub struct WaitRow {
     pub owner_tid: Option<u32>,
     /// Thread that holds the lock, by its id in the runtime.
     pub owner_managed_id: Option<u32>,
+    /// Whether the owner's thread has certainly ended, so that nothing can release the lock.
+    pub owner_ended: bool,
     /// The evidence for it, in a sentence.
     pub how: &'static str,
     /// Confidence.

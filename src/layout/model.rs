@@ -234,7 +234,6 @@ impl Layout {
     }
 
     /// All globals.
-    #[cfg(feature = "internals")]
     pub fn globals(&self) -> impl Iterator<Item = (&str, &Global)> {
         self.globals.iter().map(|(name, global)| (&**name, global))
     }

@@ -22,7 +22,7 @@ const FROM_DESCRIPTOR: &[(&str, &str, &str)] = &[
 /// Globals that no table has, and why they are requested.
 const GLOBALS_FROM_DESCRIPTOR: &[(&str, &str)] = &[
     ("ExceptionMethodTable", "without it the class is found by its name"),
-    ("ExecutionManagerCodeRangeMapAddress", "the tables name the slot, CodeRangeMap"),
+    ("RuntimeProductVersionString", "without it the version is in the version text or in the path"),
     ("GCInfoVersion", "the tables have TableGCInfoVersion, for their own version only"),
 ];
 

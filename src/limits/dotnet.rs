@@ -55,6 +55,9 @@ pub const MAX_LOOKUP_MAPS: usize = 1 << 10;
 /// Maximum number of sync blocks. Their indexes have 26 bits.
 pub const MAX_SYNC_BLOCKS: u32 = 1 << 26;
 
+/// Maximum number of objects of locks (Lock, SemaphoreSlim, wait handles and others), and of steps in their lists.
+pub const MAX_LOCK_OBJECTS: usize = 1 << 24;
+
 /// Maximum number of threads waiting in Monitor.Wait, over all objects.
 pub const MAX_WAITERS: usize = 1 << 18;
 

@@ -23,11 +23,11 @@ pub use crate::facts::{
 };
 pub(crate) use crate::facts::{FrameNames, Shown};
 pub use crate::words::{
-    AllocatorName, AsyncEnd, AsyncPart, BlockBorders, BlockContent, BufferMemory, ChunkPlace, ChunkState,
+    AllocatorName, AsyncEnd, AsyncPart, AsyncState, BlockBorders, BlockContent, BufferMemory, ChunkPlace, ChunkState,
     ClusterContent, CodeKind, CodePart, Compression, Execution, ExportFormat, ExportSubject, FieldStorage,
-    FinalizerState, FrameRowKind, GcMode, Generation, HandleKind, HitEncoding, ImageFormat, Measure, OsSubject, Part,
-    RecordingEnd, SecretKind, SecretSeverity, SeriesClock, SeriesOf, StackState, TargetKind, TaskStatus, TextFormat,
-    Trust, Verdict, WaitKind,
+    FinalizerState, FrameRowKind, GcMode, Generation, HandleKind, HitEncoding, ImageFormat, LockKind, Measure,
+    OsSubject, Part, RecordingEnd, SecretKind, SecretSeverity, SeriesClock, SeriesOf, StackState, TargetKind,
+    TaskStatus, TextFormat, Trust, Verdict, WaitKind,
 };
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};
 pub use conditions::ConditionRow;

@@ -25,6 +25,36 @@ words! {
         Notify = "notify",
         /// To be unparked (LockSupport.park).
         Park = "park",
+        /// For another thread to end (Thread.Join).
+        Join = "join",
+    }
+}
+
+words! {
+    /// Kind of lock.
+    pub enum LockKind {
+        /// The monitor of an object (lock, Monitor.Enter).
+        Monitor = "monitor",
+        /// The monitor of an object; its waiters are in Monitor.Wait, which released it.
+        MonitorWait = "monitor.wait",
+        /// System.Threading.Lock.
+        Lock = "lock",
+        /// Mutex.
+        Mutex = "mutex",
+        /// AutoResetEvent, ManualResetEvent or EventWaitHandle.
+        Event = "event",
+        /// Semaphore.
+        Semaphore = "semaphore",
+        /// ReaderWriterLockSlim or ReaderWriterLock.
+        ReaderWriter = "rwlock",
+        /// A thread that others wait for to end (Thread.Join). It is its own owner.
+        Join = "join",
+        /// SemaphoreSlim.
+        SemaphoreSlim = "semaphoreslim",
+        /// ManualResetEventSlim.
+        EventSlim = "eventslim",
+        /// A task that threads wait for (Task.Wait, Task.Result).
+        Task = "task",
     }
 }
 
@@ -131,6 +161,20 @@ words! {
         Canceled = "Canceled",
         /// Ended by an exception.
         Faulted = "Faulted",
+    }
+}
+
+words! {
+    /// State of a chain of async methods.
+    #[derive(Default)]
+    pub enum AsyncState {
+        /// Its innermost method waits.
+        #[default]
+        Waiting = "waiting",
+        /// What the innermost method awaited is done, and it has not gone on.
+        Ready = "ready",
+        /// Its innermost method runs.
+        Running = "running",
     }
 }
 

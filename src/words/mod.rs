@@ -22,7 +22,8 @@ pub use code::{CodeKind, CodePart, Execution, FrameRowKind, TextFormat, Trust};
 pub use export::{ExportFormat, ExportSubject};
 pub use malloc::{AllocatorName, ChunkPlace, ChunkState, ClusterContent};
 pub use managed::{
-    AsyncEnd, AsyncPart, FieldStorage, FinalizerState, GcMode, Generation, HandleKind, TaskStatus, WaitKind,
+    AsyncEnd, AsyncPart, AsyncState, FieldStorage, FinalizerState, GcMode, Generation, HandleKind, LockKind,
+    TaskStatus, WaitKind,
 };
 pub use memory::{BlockBorders, BlockContent, BufferMemory, HitEncoding, TargetKind};
 pub use process::{Compression, ImageFormat, OsSubject};

@@ -18,6 +18,7 @@ mod contract;
 mod cores;
 mod csv;
 mod documents;
+mod dotnet11;
 mod dotnet_cores;
 mod dotnet_detect;
 mod dotnet_libraries;

@@ -28,7 +28,7 @@ impl Command for Syncblocks {
             &self.core.core,
             Self::NAME,
             |session, _| order.of(commands::syncblocks(session)),
-            |r| r.blocks.is_empty(),
+            |r| r.blocks.is_empty() && r.locks.is_empty(),
         )
     }
 }

@@ -181,11 +181,16 @@ fn wait_line(wait: &WaitRow) -> String {
         WaitKind::Pulse => return format!("waits for Monitor.Pulse on {object}{guess}"),
         WaitKind::Notify => return format!("waits for notify on {object}{guess}"),
         WaitKind::Park => return format!("is parked on {object}{guess}"),
+        WaitKind::Join => {
+            let whom = wait.owner_tid.map_or_else(|| object.clone(), |tid| tid.to_string());
+            return format!("waits for thread {whom} to end{guess}");
+        }
     }
     let managed = wait.owner_managed_id.map(|id| format!("managed {id}"));
     let holder = match (wait.owner_tid, managed) {
         (Some(tid), Some(managed)) => format!("thread {}, {managed}", tid_text(tid)),
         (Some(tid), None) => format!("thread {}", tid_text(tid)),
+        (None, Some(managed)) if wait.owner_ended => format!("{managed}, which has ended"),
         (None, Some(managed)) => format!("{managed}, which is not in the core"),
         (None, None) => "an unknown owner".to_owned(),
     };

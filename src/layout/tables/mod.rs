@@ -40,10 +40,13 @@ impl Table {
 /// from.
 const BASES: &[(&str, &str)] = &[
     ("dotnet-5-7-x64", include_str!("dotnet-5-7-x64.json")),
+    ("dotnet-9-11-x64", include_str!("dotnet-9-11-x64.json")),
     ("dotnet-9-10-x64", include_str!("dotnet-9-10-x64.json")),
+    ("dotnet-10-11-x64", include_str!("dotnet-10-11-x64.json")),
     ("dotnet-8-x64", include_str!("dotnet-8-x64.json")),
     ("dotnet-9-x64", include_str!("dotnet-9-x64.json")),
     ("dotnet-10-x64", include_str!("dotnet-10-x64.json")),
+    ("dotnet-11-x64", include_str!("dotnet-11-x64.json")),
     ("dotnet-arm64", include_str!("dotnet-arm64.json")),
 ];
 
@@ -88,7 +91,7 @@ pub static GO_RUNTIME: Table = Table::new(include_str!("go-runtime-64.json"));
 pub static DOTNET_BUNDLE: Table = Table::new(include_str!("dotnet-bundle-64.json"));
 
 /// .NET on x86_64, by major version, ascending.
-pub static DOTNET_X64: [(u32, Table); 7] = [
+pub static DOTNET_X64: [(u32, Table); 8] = [
     (3, Table::new(include_str!("dotnet-3.1-x64.json"))),
     (5, Table::new(include_str!("dotnet-5-x64.json"))),
     (6, Table::new(include_str!("dotnet-6-x64.json"))),
@@ -96,13 +99,15 @@ pub static DOTNET_X64: [(u32, Table); 7] = [
     (8, Table::new(include_str!("dotnet-8-x64.json"))),
     (9, Table::new(include_str!("dotnet-9-x64.json"))),
     (10, Table::new(include_str!("dotnet-10-x64.json"))),
+    (11, Table::new(include_str!("dotnet-11-x64.json"))),
 ];
 
 /// .NET on aarch64, by major version, ascending.
-pub static DOTNET_ARM64: [(u32, Table); 3] = [
+pub static DOTNET_ARM64: [(u32, Table); 4] = [
     (8, Table::new(include_str!("dotnet-8-arm64.json"))),
     (9, Table::new(include_str!("dotnet-9-arm64.json"))),
     (10, Table::new(include_str!("dotnet-10-arm64.json"))),
+    (11, Table::new(include_str!("dotnet-11-arm64.json"))),
 ];
 
 /// EventPipe of .NET, 64-bit.

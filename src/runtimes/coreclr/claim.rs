@@ -55,7 +55,10 @@ pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims
             heaps.regions = found.regions;
             heaps.in_gc = found.in_gc;
         }
-        Err(e) => warn("GC heap", &e),
+        Err(e) => match &runtime.gc_misfit {
+            Some(odd) => warn("GC heap", odd),
+            None => warn("GC heap", &e),
+        },
     }
     drop(phase);
     let (segments, broken) = gc::read_handle_table(process, runtime);
@@ -65,7 +68,7 @@ pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims
         out.exact(range, Kind::HandleTable, "handle table segment", "g_HandleTableMap, SegmentList");
     }
     // The data-access variables of 3.1 do not describe the inside of the handle table.
-    if let Some(e) = broken.as_ref().filter(|_| claimed) {
+    if let Some(e) = broken.as_ref().filter(|_| claimed && runtime.gc_misfit.is_none()) {
         warn("handle table", e);
     }
     let phase = process.enter(Phase::LoaderHeaps);

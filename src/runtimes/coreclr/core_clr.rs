@@ -20,6 +20,7 @@ use crate::runtimes::clr_gc::{Gc, finalizers, handle_at};
 use crate::runtimes::coreclr::claim::read_heaps;
 use crate::runtimes::coreclr::gc::{self, handles};
 use crate::runtimes::coreclr::heap::Heap;
+use crate::runtimes::coreclr::locks::LockTable;
 use crate::runtimes::coreclr::threads::{self, Locks, ThreadTable, stack_refs};
 use crate::runtimes::coreclr::{Detection, Handle, Heaps, Methods, Runtime, StackRefs, TypeSystem, detect, object};
 use crate::words::GcMode;
@@ -34,6 +35,7 @@ pub struct CoreClr<'p> {
     heap: OnceLock<Heap<'p>>,
     thread_table: OnceLock<ThreadTable>,
     locks: OnceLock<(Locks, Vec<String>)>,
+    lock_table: OnceLock<LockTable>,
     handles_warned: OnceLock<()>,
 }
 
@@ -61,6 +63,7 @@ impl<'p> CoreClr<'p> {
             heap: OnceLock::new(),
             thread_table: OnceLock::new(),
             locks: OnceLock::new(),
+            lock_table: OnceLock::new(),
             handles_warned: OnceLock::new(),
         }
     }
@@ -163,6 +166,16 @@ impl<'p> CoreClr<'p> {
 
     fn read_locks(&self) -> &(Locks, Vec<String>) {
         self.locks.get_or_init(|| Locks::read(self.process, self.types()))
+    }
+
+    /// All locks that are held or waited for.
+    pub fn lock_table(&self) -> &LockTable {
+        self.lock_table.get_or_init(|| LockTable::read(self.process, self.object_heap_or_empty()))
+    }
+
+    /// Whether all locks are objects, so that the heap has their waiters (.NET 11 on).
+    pub fn has_managed_locks(&self) -> bool {
+        self.runtime.layout.field("SyncBlock", "ThinLock").is_ok()
     }
 
     /// Warns that answers are incomplete, once per note.
@@ -322,10 +335,13 @@ impl ClrGc for CoreClr<'_> {
 impl api::Locks for CoreClr<'_> {
     fn wait(&self, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
         let entry = self.thread_table().by_address.get(&thread.address)?;
+        if self.has_managed_locks() {
+            return threads::row_of(self.types(), self.lock_table().of_waiter(thread.address)?, &entry.thread);
+        }
         self.read_locks().0.wait(self.methods(), &entry.thread, frames)
     }
 
     fn notes(&self) -> &[String] {
-        &self.read_locks().1
+        if self.has_managed_locks() { &self.lock_table().notes } else { &self.read_locks().1 }
     }
 }

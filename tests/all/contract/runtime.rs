@@ -54,6 +54,7 @@ fn threads() {
             ("?type", Text),
             ("?owner_tid", Number),
             ("?owner_managed_id", Number),
+            ("owner_ended", Bool),
             ("how", Text),
             ("confidence", Text),
         ];
@@ -89,6 +90,8 @@ fn async_methods() {
         ("count", Number),
         ("objects", List),
         ("roots", Number),
+        ("state", Text),
+        ("?tid", Number),
         ("awaiting", Text),
         ("frames", List),
         ("end", Text),
@@ -330,7 +333,20 @@ fn lists_of_objects() {
         holds(name, &listed, &[("objects", List), ("size", Number), ("more", Number)]);
         let exceptions = answer(&["exceptions"], core);
         let blocks = answer(&["syncblocks"], core);
-        holds(name, &blocks, &[("blocks", List)]);
+        holds(name, &blocks, &[("blocks", List), ("locks", List)]);
+        let lock = [
+            ("kind", Text),
+            ("object", Address),
+            ("?type", Text),
+            ("owner_ended", Bool),
+            ("times", Number),
+            ("waiters", List),
+            ("unknown_waiters", Number),
+            ("readers", List),
+            ("async_waiters", Number),
+            ("confidence", Text),
+        ];
+        all_hold(name, &blocks["locks"], &lock);
         if !name.starts_with("dotnet") {
             return;
         }

@@ -31,6 +31,8 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("code", Some("code.json")),
     // From gdb, and from the chain of frame records on the stacks: return addresses, innermost first.
     ("frames", Some("frames.json")),
+    // From the program: its threads by name, and its locks with owners and waiters.
+    ("locks", Some("truth.json")),
     // From the VM itself: threads with their frames, states and locks; virtual threads.
     ("jstack", Some("jstack.txt")),
     ("virtual", Some("dump.json")),

@@ -9,28 +9,30 @@ use crate::commands::dotnet::async_chains::tasks;
 use crate::commands::dotnet::coreclr;
 use crate::diag::WarningCode;
 use crate::phase::Phase;
-use crate::process::Process;
 use crate::progress::Progress;
-use crate::report::{AsyncEnd, AsyncPart, Name};
-use crate::runtimes::api::{AsyncFunctions, Heap as _, ManagedRuntime as _};
+use crate::report::{AsyncEnd, AsyncPart, AsyncState, Name};
+use crate::runtimes::api::{AsyncFunctions, Heap as _, ManagedCode as _, ManagedRuntime as _};
 use crate::runtimes::coreclr::tasks::{AsyncMethods, Awaits, Chain, End, Node, Tasks};
-use crate::runtimes::coreclr::{CoreClr, TypeSystem};
+use crate::runtimes::coreclr::{CodeAt, CoreClr, Method, Methods, TypeSystem};
 use crate::session::Session;
-use crate::sums::SaturatingAdd;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 use crate::units::exact;
 
 /// Words for awaited objects, by the beginning of their type's name.
 const AWAITED: [(&str, &str); 9] = [
     ("System.Threading.SemaphoreSlim+TaskNode", "SemaphoreSlim.WaitAsync"),
-    ("System.Net.Sockets.Socket+AwaitableSocketAsyncEventArgs", "a socket's operation"),
-    ("System.Net.Sockets.SocketAsyncEventArgs", "a socket's operation"),
-    ("System.Threading.Channels.AsyncOperation", "a channel"),
-    ("System.Threading.Channels.ChannelUtilities", "a channel"),
+    ("System.Net.Sockets.Socket+AwaitableSocketAsyncEventArgs", "a Socket's operation"),
+    ("System.Net.Sockets.SocketAsyncEventArgs", "a Socket's operation"),
+    ("System.Threading.Channels.AsyncOperation", "a Channel"),
+    ("System.Threading.Channels.ChannelUtilities", "a Channel"),
     ("System.IO.Pipelines.Pipe+", "a pipe"),
     ("System.Threading.PeriodicTimer+", "a PeriodicTimer"),
     ("System.Threading.Tasks.Task+WhenAllPromise", "Task.WhenAll"),
     ("System.Threading.Tasks.Task+WhenAnyPromise", "Task.WhenAny"),
 ];
+
+/// Method that runs one continuation after the other.
+const DISPATCH: &str = ".DispatchContinuations(";
 
 /// Type of the promise of Task.Delay, with or without a cancellation token (the name is a prefix of both).
 const DELAY: &str = "System.Threading.Tasks.Task+DelayPromise";
@@ -44,7 +46,7 @@ pub fn async_chains(session: &Session<'_>, merge: bool, progress: &Progress) -> 
         if runtime.object_heap().is_none() {
             without_heap.push(runtime.label());
         }
-        one(session.process, runtime, names, merge, progress, &mut report);
+        one(session, runtime, names, merge, progress, &mut report);
     }
     tasks::of_others(session, merge, &mut report);
     report.unread = session
@@ -59,13 +61,14 @@ pub fn async_chains(session: &Session<'_>, merge: bool, progress: &Progress) -> 
 }
 
 fn one<'p>(
-    process: &Process,
+    session: &Session<'p>,
     runtime: &CoreClr<'p>,
     names: &Names<'_, 'p>,
     merge: bool,
     progress: &Progress,
     report: &mut AsyncReport,
 ) {
+    let process = session.process;
     let _phase = process.enter(Phase::Tasks);
     let Some(heap) = runtime.object_heap() else { return };
     let types = runtime.types();
@@ -84,11 +87,22 @@ fn one<'p>(
             .diag
             .partial(WarningCode::Limit, "too many chains of tasks: only the chains followed so far are listed");
     }
-    let of_methods = || tasks.nodes.iter().filter(|n| n.machine.is_some() && (n.state.is_some() || n.task));
+    let is_machine = |n: &Node| n.machine.is_some() && (n.state.is_some() || n.task);
+    let of_methods = || tasks.nodes.iter().filter(|n| n.runtime_async || is_machine(n));
     report.total.add_saturating(chains.total);
-    report.methods.add_saturating(of_methods().count() as u64);
+    // Of a task of runtime async, each suspended method counts.
+    let methods = of_methods().map(|n| if n.runtime_async { n.suspended.len() as u64 } else { 1 });
+    report.methods.add_saturating(methods.saturating_sum());
     report.ready.add_saturating(of_methods().filter(|n| matches!(n.awaits, Awaits::Done(_))).count() as u64);
-    let mut rows = Rows { names, types, tasks: &tasks, methods: AsyncMethods::new(types), known: HashMap::new() };
+    let mut rows = Rows {
+        session,
+        names,
+        types,
+        code: runtime.methods(),
+        tasks: &tasks,
+        methods: AsyncMethods::new(types),
+        known: HashMap::new(),
+    };
     report.chains.extend(chains.list.iter().map(|chain| rows.chain(chain)));
     // Without the names of the core library, no task is recognised.
     report.nameless |= types.modules().iter().any(|m| m.missing.is_some() && m.is_core_library());
@@ -96,19 +110,37 @@ fn one<'p>(
 }
 
 struct Rows<'r, 'n, 's, 't, 'p> {
+    session: &'r Session<'p>,
     names: &'n Names<'s, 'p>,
     types: &'t TypeSystem<'p>,
+    code: &'r Methods<'p>,
     tasks: &'r Tasks,
     methods: AsyncMethods<'t, 'p>,
     /// Rows by type, without the values that differ between objects.
     known: HashMap<Addr, AsyncFrameRow>,
 }
 
-impl Rows<'_, '_, '_, '_, '_> {
+impl<'p> Rows<'_, '_, '_, '_, 'p> {
     fn chain(&mut self, chain: &Chain) -> AsyncChainRow {
         let tasks = self.tasks;
         let nodes: Vec<&Node> = chain.nodes.iter().filter_map(|&i| tasks.nodes.get(i as usize)).collect();
-        let mut frames: Vec<AsyncFrameRow> = nodes.iter().map(|node| self.frame(node)).collect();
+        let mut frames: Vec<AsyncFrameRow> = Vec::new();
+        for node in &nodes {
+            if node.runtime_async {
+                frames.extend(node.tid.map(|tid| self.on_stack(node, tid)).unwrap_or_default());
+                self.suspended(node, &mut frames);
+            } else {
+                frames.push(self.frame(node));
+            }
+        }
+        let innermost = nodes.iter().find(|node| node.has_methods());
+        let state = match innermost.map(|node| (node.awaits, node.state)) {
+            Some((Awaits::Done(_), _)) => AsyncState::Ready,
+            // What it awaits is no longer in the awaiter, as with Task.Yield: it is queued.
+            Some((Awaits::Unknown, _)) if nodes.first().is_some_and(|first| first.has_methods()) => AsyncState::Ready,
+            Some((Awaits::Nothing, _)) => AsyncState::Running,
+            _ => AsyncState::Waiting,
+        };
         let awaiting = nodes.first().map(|node| self.awaiting(node)).unwrap_or_default();
         if let Some(first) = frames.first_mut() {
             first.awaiting = Some(awaiting.clone());
@@ -130,11 +162,81 @@ impl Rows<'_, '_, '_, '_, '_> {
             count: chain.count,
             objects: chain.last.clone(),
             roots: chain.roots,
+            state,
+            tid: innermost.and_then(|node| node.tid),
             awaiting,
             frames,
             end,
             end_object,
             end_name,
+        }
+    }
+
+    /// The methods that a task runs on a thread, innermost first: those above the frame that dispatches continuations.
+    fn on_stack(&self, node: &Node, tid: u32) -> Vec<AsyncFrameRow> {
+        let walker = self.session.walker(self.session.known_stacks());
+        let Some(walk) = self.session.walk_tid(&walker, tid) else { return Vec::new() };
+        let mut out = Vec::new();
+        for frame in &walk.frames {
+            let Some(method) = frame.method() else { continue };
+            if method.name.contains(DISPATCH) {
+                return out;
+            }
+            let Some(CodeAt::Method(ours)) = self.code.at(frame.code()) else { continue };
+            if !self.code.is_async_body(&ours) {
+                continue;
+            }
+            let source = self.code.source(method, frame.code());
+            out.push(AsyncFrameRow {
+                object: node.addr,
+                kind: AsyncPart::Method,
+                method: Some(self.definition(&ours)),
+                module: Some(printable(&method.module).into_owned()),
+                token: method.token.clone(),
+                file: source.file.map(Name::from),
+                line: source.line,
+                state: Some(-1),
+                ..AsyncFrameRow::default()
+            });
+        }
+        // Without that frame, what is above it is not known.
+        Vec::new()
+    }
+
+    /// Name of a method as it is declared, as state machines have it: without the arguments of an instantiation.
+    fn definition(&self, method: &Method<'p>) -> String {
+        let name = self.types.definition_name(&method.module, method.token);
+        printable(name.as_deref().unwrap_or(&method.name)).into_owned()
+    }
+
+    /// Adds the suspended methods of a task of runtime async. Those that the program does not have are left out.
+    fn suspended(&self, node: &Node, out: &mut Vec<AsyncFrameRow>) {
+        for one in &node.suspended {
+            let row = AsyncFrameRow {
+                object: one.continuation,
+                kind: AsyncPart::Method,
+                r#type: Name::from(
+                    self.types.type_of(one.continuation).map_or_else(String::new, |mt| self.type_name(mt)),
+                ),
+                state: Some(one.state),
+                ..AsyncFrameRow::default()
+            };
+            let Some(CodeAt::Method(method)) = one.ip.and_then(|ip| self.code.at(ip)) else {
+                out.push(row);
+                continue;
+            };
+            if self.code.is_async_helper(&method) {
+                continue;
+            }
+            let line = one.ip.and_then(|ip| self.code.await_line(&method, ip));
+            out.push(AsyncFrameRow {
+                method: Some(self.definition(&method)),
+                module: Some(printable(&method.module.name()).into_owned()),
+                token: Some(method.token.to_string()),
+                file: line.as_ref().map(|line| Name::from(printable(&line.file).into_owned())),
+                line: line.map(|line| line.line),
+                ..row
+            });
         }
     }
 
@@ -172,10 +274,10 @@ impl Rows<'_, '_, '_, '_, '_> {
 
     /// Describes what the first element of a chain waits for.
     fn awaiting(&self, node: &Node) -> String {
-        if let Some(machine) = &node.machine {
+        if node.has_methods() {
             return match node.awaits {
                 Awaits::Done(_) => "nothing: what it awaited is done, but it has not resumed yet".into(),
-                Awaits::Unknown if !machine.has_awaiters() => {
+                Awaits::Unknown if node.machine.as_ref().is_some_and(|machine| !machine.has_awaiters()) => {
                     "unknown: coremap does not know the names that its compiler gives to awaiters".into()
                 }
                 Awaits::Unknown => "unknown: its awaiter has no object (like the awaiter of Task.Yield)".into(),
@@ -184,9 +286,8 @@ impl Rows<'_, '_, '_, '_, '_> {
             };
         }
         let name = self.type_name(node.method_table);
-        if let Some(source) = self.tasks.sources.get(&node.addr) {
-            let of = self.types.type_of(*source).map(|mt| self.type_name(mt));
-            let of = of.unwrap_or_else(|| "TaskCompletionSource".into());
+        if let Some((_, method_table)) = self.tasks.sources.get(&node.addr) {
+            let of = self.type_name(*method_table);
             return of.strip_prefix("System.Threading.Tasks.").unwrap_or(&of).to_owned();
         }
         if name.starts_with(DELAY) {

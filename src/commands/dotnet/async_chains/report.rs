@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::{AsyncEnd, AsyncPart, Name};
+use crate::report::{AsyncEnd, AsyncPart, AsyncState, Name};
 
 /// `async`: pending async methods, and what waits for them.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -34,6 +34,10 @@ pub struct AsyncChainRow {
     pub names: Vec<String>,
     /// Number of different objects that the chains wait for.
     pub roots: u64,
+    /// Whether its innermost method waits, is ready to run, or runs.
+    pub state: AsyncState,
+    /// Thread of a chain that runs. `null` if it is not known.
+    pub tid: Option<u32>,
     /// What the first element waits for, in words.
     pub awaiting: String,
     /// Elements of one chain: what is awaited first, then what waits for it.
@@ -49,7 +53,7 @@ pub struct AsyncChainRow {
 /// An element of a chain.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct AsyncFrameRow {
-    /// Address: the box of an async method, a task, or another awaited object.
+    /// Address: the box or continuation of an async method, a task, or another awaited object.
     pub object: Addr,
     /// Kind of element.
     pub kind: AsyncPart,

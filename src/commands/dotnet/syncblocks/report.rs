@@ -2,15 +2,48 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::map::Confidence;
 use crate::report::Name;
+use crate::words::LockKind;
 
 /// `syncblocks`: locks that are or were contended.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SyncBlocksReport {
     /// Sync blocks, by index.
     pub blocks: Vec<SyncBlockRow>,
-    /// Runtimes of the process whose locks are not read. They are missing from the list.
+    /// Locks of all kinds that are held or waited for, those with most waiters first. Up to .NET 10 only monitors and
+    /// System.Threading.Lock.
+    pub locks: Vec<LockRow>,
+    /// Runtimes of the process whose locks are not read. They are missing from the lists.
     pub unread: Vec<String>,
+}
+
+/// A lock that is held or waited for.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct LockRow {
+    /// Kind of lock.
+    pub kind: LockKind,
+    /// The object.
+    pub object: Addr,
+    /// Type of the object.
+    #[serde(rename = "type")]
+    pub name: Option<Name>,
+    /// Thread that holds it, or that is joined. `null` if there is none, or if such a lock has no owner.
+    pub owner: Option<LockThreadRow>,
+    /// Whether the owner's thread has certainly ended, so that nothing can release the lock.
+    pub owner_ended: bool,
+    /// How often the owner entered it; 0 without an owner.
+    pub times: u32,
+    /// Threads that wait for it, in the order of the queue from .NET 11 on.
+    pub waiters: Vec<LockThreadRow>,
+    /// Number of waiting threads that are not in `waiters`, because only their number is known (up to .NET 8).
+    pub unknown_waiters: u32,
+    /// Threads that hold it for reading.
+    pub readers: Vec<LockThreadRow>,
+    /// Number of async methods that wait for it.
+    pub async_waiters: u64,
+    /// Confidence.
+    pub confidence: Confidence,
 }
 
 /// A sync block.
@@ -38,7 +71,7 @@ pub struct SyncBlockRow {
 }
 
 /// A thread that holds a lock or waits for it.
-#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct LockThreadRow {
     /// Address of its Thread.
     pub address: Option<Addr>,
@@ -46,4 +79,6 @@ pub struct LockThreadRow {
     pub tid: Option<u32>,
     /// Managed thread id.
     pub managed_id: Option<u32>,
+    /// Name that managed code gave to the thread.
+    pub name: Option<String>,
 }

@@ -3,13 +3,14 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::commands::dotnet::syncblocks::report::{LockThreadRow, SyncBlocksReport};
+use crate::commands::dotnet::syncblocks::report::{LockRow, LockThreadRow, SyncBlocksReport};
 use crate::commands::dotnet::{nothing, rest};
 use crate::render::brief::LISTED_ROWS;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::Name;
 use crate::units::count;
+use crate::words::LockKind;
 
 fn thread(t: &LockThreadRow) -> String {
     match (t.tid, t.managed_id, t.address) {
@@ -21,6 +22,72 @@ fn thread(t: &LockThreadRow) -> String {
     }
 }
 
+/// Table of the locks.
+fn locks<'a>(rows: &[LockRow]) -> TableBlock<'a> {
+    let mut table = TableBlock::default()
+        .text("Kind")
+        .text("Object")
+        .text("Owner")
+        .number("Times")
+        .text("Waiting")
+        .type_name("Type")
+        .brief(LISTED_ROWS, "lock");
+    for lock in rows {
+        table.rows.push(vec![
+            lock.kind.to_string(),
+            lock.object.to_string(),
+            owner(lock),
+            if lock.times > 0 { lock.times.to_string() } else { "-".into() },
+            waiting(lock),
+            lock.name.as_ref().map_or_else(|| "-".into(), Name::shown),
+        ]);
+    }
+    table
+}
+
+fn owner(lock: &LockRow) -> String {
+    match &lock.owner {
+        Some(owner) if lock.owner_ended => match owner.managed_id {
+            Some(id) => format!("ended (managed {id})"),
+            None => format!("ended ({})", thread(owner)),
+        },
+        Some(owner) => match (owner.tid, &owner.name) {
+            (Some(tid), Some(name)) => format!("{tid} \"{name}\""),
+            _ => thread(owner),
+        },
+        None if !lock.readers.is_empty() => format!("readers {}", listed(&lock.readers)),
+        None => "none".into(),
+    }
+}
+
+/// The first threads of a list by their ids, and how many more there are.
+fn listed(threads: &[LockThreadRow]) -> String {
+    let id = |t: &LockThreadRow| t.tid.map_or_else(|| thread(t), |tid| tid.to_string());
+    let first: Vec<String> = threads.iter().take(LISTED_THREADS).map(id).collect();
+    match threads.len().saturating_sub(LISTED_THREADS) {
+        0 => first.join(" "),
+        more => format!("{} and {more} more", first.join(" ")),
+    }
+}
+
+fn waiting(lock: &LockRow) -> String {
+    let mut parts = Vec::new();
+    if !lock.waiters.is_empty() {
+        let pulse = if lock.kind == LockKind::MonitorWait { " (for a pulse)" } else { "" };
+        parts.push(format!("{}: {}{pulse}", lock.waiters.len(), listed(&lock.waiters)));
+    }
+    if lock.unknown_waiters > 0 {
+        parts.push(format!("{} not known", lock.unknown_waiters));
+    }
+    if lock.async_waiters > 0 {
+        parts.push(format!("{} async", lock.async_waiters));
+    }
+    if parts.is_empty() { "-".into() } else { parts.join(", ") }
+}
+
+/// Maximum number of threads of a lock that the table names. The others are counted; JSON lists all.
+const LISTED_THREADS: usize = 8;
+
 /// Maximum number of waiting threads named. The others are counted; JSON lists all.
 const WAITERS: usize = 3;
 
@@ -29,15 +96,19 @@ const ELSEWHERE: &str = "; `coremap threads` shows what each thread waits for";
 
 impl Listing for SyncBlocksReport {
     fn lists(&mut self) -> Vec<&mut dyn List> {
-        vec![&mut self.blocks]
+        vec![&mut self.blocks, &mut self.locks]
     }
 }
 
 impl Render for SyncBlocksReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
+        if !self.locks.is_empty() {
+            doc.table(locks(&self.locks));
+            doc.line(format!("{} held or waited for", count(self.locks.len() as u64, "lock")));
+        }
         if self.blocks.is_empty() {
-            let what = if self.unread.is_empty() { "sync blocks" } else { "locks" };
+            let what = if self.unread.is_empty() || !self.locks.is_empty() { "sync blocks" } else { "locks" };
             doc.line(nothing(what, &self.unread, ELSEWHERE));
             return doc;
         }

@@ -32,10 +32,15 @@ fn lock(row: &ThreadRow) -> Option<&WaitRow> {
     row.waits_for.as_ref().filter(|w| w.kind == WaitKind::Lock)
 }
 
+/// What a thread waits for, if another thread decides when the wait ends.
+fn owned(row: &ThreadRow) -> Option<&WaitRow> {
+    row.waits_for.as_ref().filter(|w| matches!(w.kind, WaitKind::Lock | WaitKind::Join))
+}
+
 /// Finds cycles of threads in which each waits for a lock that the next one
 /// holds.
 fn cycles<'r>(rows: &'r [ThreadRow], by_tid: &HashMap<u32, &'r ThreadRow>) -> Vec<Vec<&'r ThreadRow>> {
-    let next = |row: &ThreadRow| by_tid.get(&lock(row)?.owner_tid?).copied();
+    let next = |row: &ThreadRow| by_tid.get(&owned(row)?.owner_tid?).copied();
     let mut out = Vec::new();
     let mut done: BTreeSet<u32> = BTreeSet::new();
     for start in rows {
@@ -61,9 +66,12 @@ fn deadlock(cycle: &[&ThreadRow]) -> Finding {
         .iter()
         .take(MAX_LISTED)
         .filter_map(|row| {
-            let wait = lock(row)?;
+            let wait = owned(row)?;
             let owner = wait.owner_tid.map_or_else(|| "?".into(), |tid| tid.to_string());
-            Some(format!("{} waits for {}, held by {owner}", title(row), object(wait)))
+            Some(match wait.kind {
+                WaitKind::Join => format!("{} waits for {owner} to end", title(row)),
+                _ => format!("{} waits for {}, held by {owner}", title(row), object(wait)),
+            })
         })
         .collect();
     let more = cycle.len().saturating_sub(MAX_LISTED);
@@ -72,7 +80,7 @@ fn deadlock(cycle: &[&ThreadRow]) -> Finding {
         id: "deadlock",
         severity: Severity::Critical,
         text: format!("Deadlock of {}: {}{more}.", count(cycle.len() as u64, "thread"), parts.join("; ")),
-        evidence: cycle.iter().filter_map(|row| Some(lock(row)?.how)).next().unwrap_or_default().to_owned(),
+        evidence: cycle.iter().filter_map(|row| Some(owned(row)?.how)).next().unwrap_or_default().to_owned(),
         command: Some("threads".into()),
         ..Finding::default()
     }
@@ -83,6 +91,7 @@ fn waiters(crowd: &[(&ThreadRow, &WaitRow)], by_tid: &HashMap<u32, &ThreadRow>) 
     let owner = wait.owner_tid.and_then(|tid| by_tid.get(&tid));
     let held = match (owner, wait.owner_managed_id) {
         (Some(owner), _) => format!("thread {}", title(owner)),
+        (None, Some(id)) if wait.owner_ended => format!("managed thread {id}, which has ended"),
         (None, Some(id)) => format!("managed thread {id}"),
         (None, None) => "an unknown owner".to_owned(),
     };

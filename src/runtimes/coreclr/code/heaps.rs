@@ -29,7 +29,14 @@ pub(in crate::runtimes::coreclr) fn read(
     let end = nodes.begin().follow(first, |node| {
         let view = StructView::new(memory, layout, "CodeHeapListNode", node);
         let heap = view.ptr("pHeap")?;
-        blocks.extend(code_heap(memory, runtime, heap, manager, &mut walk)?);
+        let found = code_heap(memory, runtime, heap, manager, &mut walk)?;
+        // By the layout of another version, the blocks must be where the node's code is.
+        let base = view.ptr("MapBase")?;
+        if runtime.own_table || found.iter().any(|block| block.range.contains(base)) {
+            blocks.extend(found);
+        } else {
+            walk.notes.push(format!("the code heap at {heap} has no block with its code at {base}"));
+        }
         view.ptr("Next")
     });
     walk.notes.extend(end.err().map(|why| format!("the list of code heaps {why}")));
@@ -47,10 +54,17 @@ fn code_heap(
     walk: &mut BlockWalk,
 ) -> Result<Vec<HeapBlock>, ViewError> {
     let layout = &runtime.layout;
-    // Only a HostCodeHeap has a pointer to the JIT manager.
     let host = StructView::new(memory, layout, "HostCodeHeap", heap);
-    if host.ptr("m_pJitManager").ok() == Some(manager) {
-        let range = AddrRange::new(host.ptr("m_pBaseAddr")?, host.ptr("m_pLastAvailableCommittedAddr")?);
+    let kind = StructView::new(memory, layout, "CodeHeap", heap);
+    let (is_host, bounds) = if kind.has("HeapType") {
+        let is_host = layout.constant("CodeHeap", "Host") == Ok(u64::from(kind.u8("HeapType")?));
+        (is_host, ("BaseAddress", "CurrentAddress"))
+    } else {
+        // Up to .NET 10 only a HostCodeHeap has a pointer to the JIT manager.
+        (host.ptr("m_pJitManager").ok() == Some(manager), ("m_pBaseAddr", "m_pLastAvailableCommittedAddr"))
+    };
+    if is_host {
+        let range = AddrRange::new(host.ptr(bounds.0)?, host.ptr(bounds.1)?);
         if range.len() > limits::MAX_LOADER_BLOCK {
             walk.notes.push(format!("the HostCodeHeap at {heap} has an implausible range: {range}"));
             return Ok(Vec::new());
@@ -58,6 +72,11 @@ fn code_heap(
         let evidence = format!("HostCodeHeap at {heap}");
         return Ok(vec![HeapBlock { range, kind: Kind::HostCodeHeap, current: true, evidence }]);
     }
-    let first = StructView::new(memory, layout, "LoaderCodeHeap", heap).ptr("FirstBlock")?;
+    let loader = StructView::new(memory, layout, "LoaderCodeHeap", heap);
+    let first = if loader.has("LoaderHeap") {
+        StructView::new(memory, layout, "LoaderHeap", loader.addr_of("LoaderHeap")?).ptr("FirstBlock")?
+    } else {
+        loader.ptr("FirstBlock")?
+    };
     Ok(walk.list(memory, runtime, first, Kind::LoaderCodeHeap, &format!("LoaderCodeHeap at {heap}")))
 }

@@ -50,11 +50,7 @@ pub(in crate::runtimes::coreclr) fn read(memory: &dyn Memory, runtime: &Runtime)
     if let Ok(head) = runtime.globals.pointer(memory, layout, "CodeRangeList") {
         list(memory, runtime, head, &mut found, &mut notes);
     } else {
-        let top = runtime
-            .globals
-            .global(layout, "ExecutionManagerCodeRangeMapAddress")
-            .or_else(|_| runtime.globals.global(layout, "CodeRangeMap"));
-        match top {
+        match runtime.globals.global(layout, "CodeRangeMap") {
             Ok(top) => {
                 let mut walk = Radix {
                     memory,
@@ -192,13 +188,26 @@ impl Radix<'_> {
         if self.is_full() {
             return;
         }
+        let mut missing = Vec::new();
         let end = self.walks.begin().follow(first, |at| {
             let view = StructView::new(self.memory, &self.runtime.layout, "RangeSectionFragment", at);
-            let (begin, end) = (view.ptr("RangeBegin")?, view.ptr("RangeEndOpen")?);
-            let whole = section(self.memory, self.runtime, view.ptr("RangeSection")?.masked(!1))?;
-            self.found.push(CodeRange { range: AddrRange::new(begin, end.max(begin)), ..whole });
-            view.ptr("Next").map(|next| next.masked(!1))
+            let next = view.ptr("Next")?.masked(!1);
+            let fragment = || {
+                let (begin, end) = (view.ptr("RangeBegin")?, view.ptr("RangeEndOpen")?);
+                let whole = section(self.memory, self.runtime, view.ptr("RangeSection")?.masked(!1))?;
+                Ok::<_, ViewError>(CodeRange { range: AddrRange::new(begin, end.max(begin)), ..whole })
+            };
+            match fragment() {
+                Ok(range) => self.found.push(range),
+                // A small dump may lack one section and have the next.
+                Err(e) if missing.len() < limits::MAX_CODE_RANGE_NOTES => missing.push(e.to_string()),
+                Err(_) => {}
+            }
+            Ok::<_, ViewError>(next)
         });
+        for why in missing {
+            self.note(format!("code range map fragment: {why}"));
+        }
         match end {
             // A fragment that spans several chunks is in the list of each.
             Ok(()) | Err(Broken::Stop(Stop::Met(_))) => {}

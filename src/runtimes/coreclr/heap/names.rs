@@ -135,7 +135,11 @@ fn name_at(
     let instance = |f: &&FieldDesc| f.storage == FieldStorage::Instance && f.offset <= offset;
     let field = fields.iter().filter(instance).max_by_key(|f| f.offset)?;
     let name = types.field_name(field);
-    if field.element != VALUE_TYPE || depth >= limits::MAX_TYPE_DEPTH {
+    // What lies between the fields is in none of them: the kept values of a continuation follow its last field.
+    if field.element != VALUE_TYPE {
+        return (field.offset == offset).then_some(name);
+    }
+    if depth >= limits::MAX_TYPE_DEPTH {
         return Some(name);
     }
     let own = scope.cloned().unwrap_or_else(|| types.scope_of(field.method_table));

@@ -59,6 +59,9 @@ pub(in crate::runtimes::coreclr) enum LoaderError {
     Globals(#[from] GlobalsError),
     #[error(transparent)]
     View(#[from] ViewError),
+    /// The layout is that of another version, and the list's elements are not Assemblies by it.
+    #[error("the elements of the domain's list have not the form of Assemblies")]
+    Assemblies,
 }
 
 /// Fields of a LoaderAllocator that point to a heap, and the heap's kind.
@@ -246,42 +249,68 @@ fn object_of(memory: &dyn Memory, runtime: &Runtime, allocator: Addr) -> Option<
     memory.ptr(handle).ok().filter(|object| !object.is_null())
 }
 
-/// Manifest module of a DomainAssembly.
+/// Manifest module of an element of the domain's list of assemblies.
 pub(in crate::runtimes::coreclr) fn manifest_module(
     memory: &dyn Memory,
     runtime: &Runtime,
-    assembly: Addr,
+    element: Addr,
 ) -> Option<Addr> {
-    let assembly = StructView::new(memory, &runtime.layout, "DomainAssembly", assembly).ptr("Assembly").ok()?;
+    let assembly = assembly(memory, runtime, element).ok()??;
     let module = StructView::new(memory, &runtime.layout, "Assembly", assembly).ptr("Module").ok()?;
     (!module.is_null()).then_some(module)
 }
 
-/// DomainAssemblies of the process's AppDomain.
+/// Elements of the list of assemblies of the process's AppDomain: Assemblies from .NET 11 on, DomainAssemblies before.
 pub(in crate::runtimes::coreclr) fn domain_assemblies(
     memory: &dyn Memory,
     runtime: &Runtime,
 ) -> Result<Vec<Addr>, LoaderError> {
     let layout = &runtime.layout;
-    if layout.field("AppDomain", "DomainAssemblyList").is_err() {
+    let field = if holds_assemblies(runtime) { "AssemblyList" } else { "DomainAssemblyList" };
+    if layout.field("AppDomain", field).is_err() {
         return Ok(Vec::new());
     }
     let domain = runtime.globals.pointer(memory, layout, "AppDomain")?;
-    let list = StructView::new(memory, layout, "AppDomain", domain).addr_of("DomainAssemblyList")?;
-    Ok(array_list(memory, runtime, list)?)
+    let list = StructView::new(memory, layout, "AppDomain", domain).addr_of(field)?;
+    let found = array_list(memory, runtime, list)?;
+    // By the layout of another version, the elements must be what their own modules name as their assemblies.
+    if !runtime.own_table && holds_assemblies(runtime) {
+        let is_own = |&element: &Addr| {
+            let module = manifest_module(memory, runtime, element)?;
+            let back = StructView::new(memory, layout, "Module", module).ptr("Assembly").ok()?;
+            Some(back == element)
+        };
+        let verdicts: Vec<bool> = found.iter().filter_map(is_own).take(limits::MAX_CHECKED_SEGMENTS).collect();
+        if !found.is_empty() && (verdicts.is_empty() || verdicts.contains(&false)) {
+            return Err(LoaderError::Assemblies);
+        }
+    }
+    Ok(found)
 }
 
-/// Loader allocator of a DomainAssembly: from its own field, or else from its module.
-fn loader_allocator(memory: &dyn Memory, runtime: &Runtime, assembly: Addr) -> Result<Option<Addr>, ViewError> {
+/// Whether the domain's list has Assemblies, with no DomainAssembly between.
+fn holds_assemblies(runtime: &Runtime) -> bool {
+    runtime.layout.field("AppDomain", "AssemblyList").is_ok()
+}
+
+/// The Assembly of an element of the domain's list. `None` if the layout does not have the way to it.
+fn assembly(memory: &dyn Memory, runtime: &Runtime, element: Addr) -> Result<Option<Addr>, ViewError> {
+    if holds_assemblies(runtime) {
+        return Ok(Some(element));
+    }
+    let view = StructView::new(memory, &runtime.layout, "DomainAssembly", element);
+    if view.has("Assembly") { view.ptr("Assembly").map(Some) } else { Ok(None) }
+}
+
+/// Loader allocator of an element of the domain's list: from a field of the DomainAssembly, or else from its module.
+fn loader_allocator(memory: &dyn Memory, runtime: &Runtime, element: Addr) -> Result<Option<Addr>, ViewError> {
     let layout = &runtime.layout;
-    let view = StructView::new(memory, layout, "DomainAssembly", assembly);
-    if view.has("LoaderAllocator") {
+    let view = StructView::new(memory, layout, "DomainAssembly", element);
+    if view.has("LoaderAllocator") && !holds_assemblies(runtime) {
         return view.ptr("LoaderAllocator").map(Some);
     }
-    if !view.has("Assembly") {
-        return Ok(None);
-    }
-    let module = StructView::new(memory, layout, "Assembly", view.ptr("Assembly")?).ptr("Module")?;
+    let Some(assembly) = assembly(memory, runtime, element)? else { return Ok(None) };
+    let module = StructView::new(memory, layout, "Assembly", assembly).ptr("Module")?;
     StructView::new(memory, layout, "Module", module).ptr("LoaderAllocator").map(Some)
 }
 

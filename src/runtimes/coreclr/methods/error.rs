@@ -22,6 +22,12 @@ pub enum CodeError {
         /// Address of the HeapList node.
         at: Addr,
     },
+    /// The layout is that of another version, and the nibble map read by it does not lead to methods.
+    #[error("the code heap at {at} has not the form of the layout, which is another version's")]
+    Form {
+        /// Address of the HeapList node.
+        at: Addr,
+    },
     /// The limit on precompiled code was reached. The image of the module at `at` was not read.
     #[error("more precompiled code than the limit")]
     TooMuchPrecompiled {

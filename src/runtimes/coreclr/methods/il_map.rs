@@ -32,6 +32,8 @@ pub struct IlStep {
     pub native: u32,
     /// IL offset in bytes; -1 no mapping, -2 prolog, -3 epilog (ICorDebugInfo::MappingTypes).
     pub il: i64,
+    /// Flags of the source (ICorDebugInfo::SourceTypes), as far as the format has them.
+    pub source: u8,
 }
 
 /// Reads the map at `debug_info`. `jitted`: it belongs to jitted code, not to an image.
@@ -40,8 +42,11 @@ pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jit
         return None;
     }
     let layout = &runtime.layout;
-    // After .NET 10, where the contract has a number, all sizes come first.
-    if layout.contract("DebugInfo").is_some() {
+    // After .NET 10, where the contract has a version, all sizes come first. Another version has another form.
+    if let Some(version) = layout.contract("DebugInfo") {
+        if version != "c1" {
+            return None;
+        }
         let (bounds, start) = fat_header(memory, debug_info)?;
         return packed::decode(&bounds_at(memory, start, bounds)?, SOURCE_BITS);
     }
@@ -119,10 +124,10 @@ mod packed {
         let mut steps = Vec::new();
         let mut native = 0u32;
         for _ in 0..count {
-            let Some(_source) = bits.take(source_bits) else { break };
+            let Some(source) = bits.take(source_bits) else { break };
             let (Some(delta), Some(il)) = (bits.take(native_bits), bits.take(il_bits)) else { break };
             native = native.saturating_add(delta as u32);
-            steps.push(IlStep { native, il: special(il as i64 + LOWEST) });
+            steps.push(IlStep { native, il: special(il as i64 + LOWEST), source: source as u8 });
         }
         Some(steps)
     }
@@ -160,10 +165,20 @@ fn decode(bytes: &[u8]) -> Option<Vec<IlStep>> {
         let Some(delta) = nibbles.number() else { break };
         native = native.saturating_add(delta);
         let il = special(i64::from(nibbles.number()?) + LOWEST);
-        nibbles.number()?;
-        steps.push(IlStep { native, il });
+        let source = nibbles.number()? as u8;
+        steps.push(IlStep { native, il, source });
     }
     Some(steps)
+}
+
+/// SourceTypes.ASYNC: the step is that of an await where the method suspends.
+const AWAIT: u8 = 4;
+
+/// Returns the step of the await at which a method is suspended, by the native offset that its continuation has: the
+/// await itself, or the statement that it is in. Optimised code may have neither.
+pub(crate) fn await_at(steps: &[IlStep], native: u64) -> Option<IlStep> {
+    let here = || steps.iter().filter(move |s| u64::from(s.native) == native && s.il >= 0);
+    here().find(|s| s.source & AWAIT != 0).or_else(|| here().next()).copied()
 }
 
 /// Returns the last step that begins at or before a native offset.
@@ -264,10 +279,16 @@ mod tests {
     fn steps() {
         // Two steps: native 0, prolog (1 - 3), flags 0; native +5, IL 0 (3 - 3), flags 1.
         let steps = decode(&[0x02, 0x01, 0x35, 0x01]);
-        assert_eq!(steps, Some(vec![IlStep { native: 0, il: -2 }, IlStep { native: 5, il: 0 }]));
+        let step = |native, il, source| IlStep { native, il, source };
+        assert_eq!(steps, Some(vec![step(0, -2, 0), step(5, 0, 1)]));
         let steps = steps.unwrap_or_default();
         assert_eq!(step_at(&steps, 4).map(|s| s.il), Some(-2));
         assert_eq!(step_at(&steps, 400).map(|s| s.il), Some(0));
         assert_eq!(step_at(&[], 4), None);
+        // Of two steps at the place of a suspension, that of the await counts; without any, its line is not known.
+        let steps = [step(0, -2, 0), step(9, 3, 2), step(9, 7, 4), step(12, 9, 0)];
+        assert_eq!(await_at(&steps, 9), Some(step(9, 7, 4)));
+        assert_eq!(await_at(&steps, 12), Some(step(12, 9, 0)));
+        assert_eq!(await_at(&steps, 10), None);
     }
 }

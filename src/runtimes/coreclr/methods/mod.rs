@@ -8,7 +8,7 @@ mod il_map;
 mod versions;
 
 pub use gc_slots::{FrameSlots, FrameState};
-pub(crate) use il_map::{IlStep, step_at};
+pub(crate) use il_map::{IlStep, await_at, step_at};
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::addr::Addr;
 use crate::diag::WarningCode;
 use crate::image::metadata::Token;
+use crate::image::pdb::Line;
 use crate::limits;
 use crate::memory::Memory;
 use crate::phase::Phase;
@@ -82,6 +83,10 @@ impl Method<'_> {
         })
     }
 }
+
+/// AsyncMethodData.Flags (method.hpp): the async calling convention alone; a thunk between the two forms of a method.
+const ASYNC_CALL: u32 = 1;
+const ASYNC_THUNK: u32 = 0x10;
 
 /// Prefixes of the names of framework modules.
 const FRAMEWORK: [&str; 4] = ["System.", "Microsoft.", "mscorlib", "netstandard"];
@@ -255,7 +260,12 @@ impl<'p> Methods<'p> {
             if room.0 == 0 {
                 return Err(CodeError::TooMuchJitted { at: node });
             }
-            Ok(CodeHeap::read(self.memory(), &self.types.runtime, range, node, &mut room.0)?)
+            let runtime = &self.types.runtime;
+            let heap = CodeHeap::read(self.memory(), runtime, range, node, &mut room.0)?;
+            if !runtime.own_table && !heap.has_methods(self.memory(), runtime) {
+                return Err(CodeError::Form { at: node });
+            }
+            Ok(heap)
         })
     }
 
@@ -407,5 +417,25 @@ impl<'p> Methods<'p> {
                 il_map::read(&pristine, runtime, debug_info, false)
             }
         }
+    }
+
+    /// Whether code is that of a method between an async one and its caller, which the program does not have: a thunk,
+    /// or a helper of the library.
+    pub(crate) fn is_async_helper(&self, method: &Method<'p>) -> bool {
+        let flags = method.desc.as_ref().and_then(|desc| self.types.async_flags(desc));
+        flags.is_some_and(|flags| flags & ASYNC_THUNK != 0 || flags == ASYNC_CALL)
+    }
+
+    /// Whether code is the body of a method of runtime async.
+    pub(crate) fn is_async_body(&self, method: &Method<'p>) -> bool {
+        let flags = method.desc.as_ref().and_then(|desc| self.types.async_flags(desc));
+        flags.is_some_and(|flags| flags & ASYNC_CALL != 0 && flags != ASYNC_CALL && flags & ASYNC_THUNK == 0)
+    }
+
+    /// Source file and line of the await at which a method is suspended, from the code address in its continuation.
+    pub(crate) fn await_line(&self, method: &Method<'p>, ip: Addr) -> Option<Line> {
+        let steps = self.il_map(method)?;
+        let step = await_at(&steps, ip.since(method.start))?;
+        method.module.line(&self.types, method.token.rid(), step.il)
     }
 }

@@ -84,6 +84,10 @@ fn not_counted(types: &TypeSystem<'_>) -> Result<HashSet<Addr>, ViewError> {
         }
         return Ok(out);
     }
+    // No descriptor has the way to the manager, so that another version's layout leads anywhere.
+    if !types.runtime.own_table {
+        return Ok(out);
+    }
     let Ok(disabled) = layout.constant("CallCountingStage", "Disabled") else { return Ok(out) };
     let manager = types.view("LoaderAllocator", allocator).ptr("CallCountingManager")?;
     // There is none without tiered compilation.

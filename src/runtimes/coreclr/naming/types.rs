@@ -103,7 +103,10 @@ impl<'p> Formatter<'_, 'p> {
             TypeToName::Loaded(handle) if handle.0.is_null() && self.style == Style::Runtime => {
                 return self.out.push("(null)");
             }
-            TypeToName::Loaded(handle) => self.types.loaded_form(handle, self.style),
+            TypeToName::Loaded(handle) => match self.types.continuation_name(handle.0) {
+                Some(name) => return self.out.push(&name),
+                None => self.types.loaded_form(handle, self.style),
+            },
             TypeToName::Signature(ty, context) => {
                 let parameter = match ty {
                     Type::Var(n) => context.class.get(*n as usize),

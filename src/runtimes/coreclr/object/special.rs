@@ -86,14 +86,19 @@ impl ReportBuilder<'_, '_> {
 
     fn delegate(&mut self, fields: &Fields<'_>) -> DelegateDetail {
         let methods = self.runtime.methods();
-        // A multicast delegate has an array of delegates, of which the first `_invocationCount` are used.
-        let list = self.object_in(fields, "_invocationList");
+        // A multicast delegate has an array of delegates, of which the first `_invocationCount` are used. From .NET 11
+        // on the array is one of structures that have the reference alone.
+        let (list, count) = match fields.at("_helperObject") {
+            Some(_) => ("_helperObject", "_extraData"),
+            None => ("_invocationList", "_invocationCount"),
+        };
+        let list = self.object_in(fields, list);
         let array = list.filter(|&l| self.info(l).is_some_and(|i| i.counted() && i.component_size == 8));
         let Some(array) = array else {
             return DelegateDetail { calls: vec![self.call(methods, fields)], more: 0 };
         };
         let memory = self.types().memory;
-        let count = fields.at("_invocationCount").and_then(|a| memory.u64(a).ok()).unwrap_or(0);
+        let count = fields.at(count).and_then(|a| memory.u64(a).ok()).unwrap_or(0);
         let count = count.min(self.length(array));
         let start = self.data_of(array);
         let mut calls = Vec::new();

@@ -54,6 +54,8 @@ pub struct Runtime {
     pub layout: Layout,
     /// Addresses of its globals.
     pub globals: Globals,
+    /// Why the GC's structures are not read, although the runtime is: they do not fit the layout of another version.
+    pub(in crate::runtimes::coreclr) gc_misfit: Option<String>,
     /// Cached lists.
     pub(in crate::runtimes::coreclr) cache: ListCache,
 }
@@ -138,7 +140,9 @@ fn detect_module(process: &Process, index: usize, module: &Module) -> Detection 
         return Detection::NotMine;
     }
     let text = version_text(memory, image);
-    let version = version(&text, &module.path);
+    let described = exports.descriptor.and_then(|symbol| read_own(process, symbol));
+    let said = described.as_ref().and_then(|(layout, _)| layout.text("RuntimeProductVersionString"));
+    let version = said.and_then(product_version).or_else(|| version(&text, &module.path));
     // The version text alone is not enough: every native file from .NET's build has it.
     if !exported && !named && text.is_none() && version.is_none() {
         return Detection::NotMine;
@@ -167,7 +171,7 @@ fn detect_module(process: &Process, index: usize, module: &Module) -> Detection 
     };
     let (mut misfit, mut damaged) = (false, false);
     for candidate in candidates {
-        let fitted = match fit(process, image, &exports, &candidate) {
+        let fitted = match fit(process, image, &exports, described.as_ref(), &candidate) {
             Ok(fitted) => fitted,
             Err(Misfit::Shape) => continue,
             Err(Misfit::Layout(e)) => {
@@ -189,7 +193,7 @@ fn detect_module(process: &Process, index: usize, module: &Module) -> Detection 
             }
         };
         let (own_table, derived) = (candidate.major == major, is_derived(&layout));
-        let runtime = Runtime {
+        let mut runtime = Runtime {
             module: index,
             path: module.path.to_string(),
             base: module.range.start,
@@ -201,11 +205,19 @@ fn detect_module(process: &Process, index: usize, module: &Module) -> Detection 
             layout_source,
             layout,
             globals,
+            gc_misfit: None,
             cache: ListCache::default(),
         };
         if !runtime.proven
             && let Some(odd) = gc::misfit(process, &runtime)
         {
+            // A newer version describes its threads and code itself. What it does not describe is not read.
+            if !runtime.own_table && !candidate.by_shape && described.is_some() {
+                runtime.globals.gc_dac_vars = None;
+                runtime.gc_misfit = Some(odd);
+                warn_of_layout(process, &runtime, candidate.major, derived, said.is_none());
+                return Detection::Found(Box::new(runtime));
+            }
             if !misfit {
                 let tried = candidate.table.layout().map_or("?", |table| &table.id);
                 why = match said {
@@ -228,7 +240,12 @@ fn detect_module(process: &Process, index: usize, module: &Module) -> Detection 
 /// Notes which layout the answers use, unless cores of this version have confirmed it.
 fn warn_of_layout(process: &Process, runtime: &Runtime, table: u32, derived: bool, by_structures: bool) {
     let name = runtime.name();
-    let rests = "The GC's structures fit; all results have confidence derived";
+    let rests = match &runtime.gc_misfit {
+        None => "The GC's structures fit; all results have confidence derived".to_owned(),
+        Some(odd) => format!(
+            "The GC's structures do not fit ({odd}), so its heap is not read. All other results have confidence derived"
+        ),
+    };
     let why = match (runtime.own_table, derived) {
         (false, false) => {
             let over = if runtime.layout_source.starts_with(BY_DESCRIPTOR) {
@@ -277,7 +294,37 @@ enum Misfit {
     Shape,
 }
 
-fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candidate) -> Result<Fitted, Misfit> {
+/// The descriptor of a runtime in its memory: its layout and its pointers.
+type Described = (Layout, Vec<Addr>);
+
+/// Reads the runtime's own descriptor. `None` if the dump lacks the file's read-only pages.
+fn read_own(process: &Process, symbol: Symbol) -> Option<Described> {
+    match read_descriptor(&process.memory, symbol.addr) {
+        Ok((own, pointers)) => {
+            if own.capped {
+                let most = limits::MAX_DESCRIPTOR_ENTRIES;
+                let what = "types, globals, contracts or fields of a type";
+                let at = symbol.addr;
+                let why =
+                    format!("the contract descriptor at {at} has more than {most} {what}; the others are ignored");
+                process.diag.partial(WarningCode::Limit, why);
+            }
+            Some((own, pointers))
+        }
+        Err(e) => {
+            tracing::debug!(%e, "no contract descriptor");
+            None
+        }
+    }
+}
+
+fn fit(
+    process: &Process,
+    image: &ElfImage,
+    exports: &Exports,
+    described: Option<&Described>,
+    candidate: &Candidate,
+) -> Result<Fitted, Misfit> {
     let memory = &process.memory;
     let table = candidate.table.layout().map_err(Misfit::Layout)?;
     let globals = |layout: &Layout, pointers| {
@@ -292,29 +339,13 @@ fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candi
     let mut layout = table.clone();
     let mut layout_source = layout.id.clone();
     let mut pointers = Vec::new();
-    if let Some(symbol) = exports.descriptor {
-        match read_descriptor(memory, symbol.addr) {
-            Ok((own, table)) => {
-                if own.capped {
-                    let most = limits::MAX_DESCRIPTOR_ENTRIES;
-                    let what = "types, globals, contracts or fields of a type";
-                    process.diag.partial(
-                        WarningCode::Limit,
-                        format!(
-                            "the contract descriptor at {} has more than {most} {what}; the others are ignored",
-                            symbol.addr
-                        ),
-                    );
-                }
-                layout.overlay(&own);
-                layout_source = format!("{BY_DESCRIPTOR}{layout_source}");
-                pointers = table;
-            }
-            // The dump lacks the file's read-only pages. The bundled table is of the same version.
-            Err(e) => tracing::debug!(%e, "no contract descriptor"),
-        }
+    // Without its descriptor, the bundled table is of the same version.
+    if let Some((own, table)) = described {
+        layout.overlay(own);
+        layout_source = format!("{BY_DESCRIPTOR}{layout_source}");
+        pointers.clone_from(table);
     }
-    let globals = globals(&layout, pointers)?;
+    let globals = globals(&layout, pointers)?.checked_by_descriptor(&layout);
     Ok(Fitted { layout, layout_source, globals })
 }
 
@@ -330,6 +361,16 @@ fn version_text(memory: &dyn Memory, image: &ElfImage) -> Option<String> {
         }
     }
     None
+}
+
+/// Maximum bytes of the version in a descriptor.
+const MAX_VERSION_TEXT: usize = 64;
+
+/// Version, major version and source, from the version that the runtime's descriptor has (11 and later).
+fn product_version(text: &str) -> Option<(String, u32, String)> {
+    let major = text.split('.').next()?.parse().ok()?;
+    let plain = text.len() <= MAX_VERSION_TEXT && text.bytes().all(|b| b.is_ascii_graphic());
+    plain.then(|| (text.to_owned(), major, "its own descriptor".to_owned()))
 }
 
 /// Returns version, major version and source. `8.0.3326.52219` is the file version of 8.0.33: the third number is 100
@@ -375,5 +416,10 @@ mod tests {
         assert_eq!(of("4.700.22.11601", "/x/3.1.23/libcoreclr.so"), Some(("3.1.23".into(), 3)));
         assert_eq!(of("", "/x/shared/Microsoft.NETCore.App/7.0.4/libcoreclr.so"), Some(("7.0.4".into(), 7)));
         assert_eq!(of("junk", "/usr/bin/bash"), None);
+        let product = |text: &str| product_version(text).map(|(v, m, _)| (v, m));
+        assert_eq!(product("11.0.0"), Some(("11.0.0".into(), 11)));
+        assert_eq!(product("12.0.0-preview.1.26"), Some(("12.0.0-preview.1.26".into(), 12)));
+        assert_eq!(product("x"), None);
+        assert_eq!(product("11.0\u{1b}[2J"), None);
     }
 }

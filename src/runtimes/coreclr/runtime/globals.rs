@@ -80,14 +80,39 @@ impl Globals {
     /// # Errors
     /// [`GlobalsError::NoGlobal`]
     pub fn global(&self, layout: &Layout, name: &str) -> Result<Addr, GlobalsError> {
-        if let Ok(Global::Pointer(i)) = layout.global(name)
-            && let Some(&addr) = self.pointers.get(*i)
-        {
-            return Ok(addr);
-        }
-        let slot = layout.value(&format!("DacSlot.{name}")).and_then(|slot| usize::try_from(slot).ok());
-        let found = slot.and_then(|s| self.slots.get(s)).copied().filter(|a| !a.is_null());
+        let found = self.described(layout, name).or_else(|| self.in_slot(layout, name));
         found.ok_or_else(|| GlobalsError::NoGlobal(name.to_owned()))
+    }
+
+    /// Address of a global that the descriptor names.
+    fn described(&self, layout: &Layout, name: &str) -> Option<Addr> {
+        let other = DESCRIBED_AS.iter().find(|(own, _)| *own == name).map(|(_, other)| *other);
+        [Some(name), other].into_iter().flatten().find_map(|name| match layout.global(name) {
+            Ok(Global::Pointer(i)) => self.pointers.get(*i).copied(),
+            _ => None,
+        })
+    }
+
+    /// Address of a global in its slot.
+    fn in_slot(&self, layout: &Layout, name: &str) -> Option<Addr> {
+        let slot = layout.value(&format!("DacSlot.{name}")).and_then(|slot| usize::try_from(slot).ok());
+        slot.and_then(|s| self.slots.get(s)).copied().filter(|a| !a.is_null())
+    }
+
+    /// Drops all slots if one holds another address than the descriptor has for the global that it is named for: then
+    /// they are numbered otherwise in this build, and what the descriptor does not name is not known.
+    #[must_use]
+    pub(super) fn checked_by_descriptor(mut self, layout: &Layout) -> Globals {
+        let differs = |name: &str| {
+            let both = self.described(layout, name).zip(self.in_slot(layout, name));
+            both.is_some_and(|(described, slot)| described != slot)
+        };
+        let names = layout.globals().filter_map(|(name, _)| name.strip_prefix("DacSlot."));
+        if names.into_iter().any(differs) {
+            self.slots = Vec::new();
+            self.source = format!("{}, whose slots are not those of the layout", self.source);
+        }
+        self
     }
 
     /// Value of a global that is a pointer.
@@ -99,6 +124,14 @@ impl Globals {
         memory.ptr(at).map_err(|fault| GlobalsError::Fault { name: name.to_owned(), fault })
     }
 }
+
+/// Globals that descriptors have under another name.
+const DESCRIBED_AS: &[(&str, &str)] = &[
+    ("LowestAddress", "GCLowestAddress"),
+    ("HighestAddress", "GCHighestAddress"),
+    ("EEJitManager", "EEJitManagerAddress"),
+    ("CodeRangeMap", "ExecutionManagerCodeRangeMapAddress"),
+];
 
 /// Bytes of a slot with an address. A slot with an RVA has 4.
 const WIDE: u64 = 8;

@@ -38,17 +38,21 @@ struct StepKey {
     method_table: Addr,
     state: Option<i32>,
     awaits: u8,
+    place: u32,
+    /// Type of the completion source of a task.
+    source: Addr,
 }
 
 impl StepKey {
-    fn of(node: &Node) -> StepKey {
+    fn of(tasks: &Tasks, node: &Node) -> StepKey {
         let awaits = match node.awaits {
             Awaits::Object(_) => 0,
             Awaits::Done(_) => 1,
             Awaits::Unknown => 2,
             Awaits::Nothing => 3,
         };
-        StepKey { method_table: node.method_table, state: node.state, awaits }
+        let source = tasks.sources.get(&node.addr).map_or(Addr::NULL, |(_, method_table)| *method_table);
+        StepKey { method_table: node.method_table, state: node.state, awaits, place: node.place, source }
     }
 }
 
@@ -145,7 +149,7 @@ impl Follower<'_> {
 
     fn emit(&mut self, path: &[(u32, usize, Option<End>)], end: End) {
         let nodes = || path.iter().filter_map(|&(at, ..)| self.tasks.nodes.get(at as usize));
-        if !nodes().any(|n| n.machine.is_some()) {
+        if !nodes().any(Node::has_methods) {
             return;
         }
         if path.len() == 1 && end == End::Nobody && nodes().any(Node::may_be_pooled) {
@@ -166,7 +170,7 @@ impl Follower<'_> {
                 End::Other(_) => 3,
                 End::Cycle => 4,
             };
-            (nodes().map(StepKey::of).collect(), kind)
+            (nodes().map(|n| StepKey::of(self.tasks, n)).collect(), kind)
         };
         let known = if self.merge { self.index.get(&key()).copied() } else { None };
         let list = &mut self.chains.list;
@@ -190,7 +194,7 @@ impl Follower<'_> {
                 self.room = room;
                 self.chains.total += 1;
                 if self.merge {
-                    let key = (nodes().map(StepKey::of).collect(), key().1);
+                    let key = (nodes().map(|n| StepKey::of(self.tasks, n)).collect(), key().1);
                     self.index.insert(key, list.len());
                 }
                 let nodes = path.iter().map(|p| p.0).collect();
@@ -221,6 +225,10 @@ mod tests {
             next: next.to_vec(),
             ends: Vec::new(),
             follows: false,
+            runtime_async: false,
+            suspended: Vec::new(),
+            tid: None,
+            place: 0,
         }
     }
 

@@ -36,8 +36,8 @@ pub(super) struct AsyncObject {
 pub(super) struct AsyncObjects {
     /// Pending items by address.
     pub(super) items: Vec<AsyncObject>,
-    /// Completion sources by the task that each completes.
-    pub(super) sources: HashMap<Addr, Addr>,
+    /// Completion sources, and their types, by the task that each completes.
+    pub(super) sources: HashMap<Addr, (Addr, Addr)>,
     /// Number of items left out.
     pub(super) omitted: u64,
     pub(super) losses: UnwalkedRanges,
@@ -86,7 +86,8 @@ pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress
                 Role::Source(at) => {
                     let task = memory.ptr(object.addr.saturating_add(*at)).ok().filter(|t| !t.is_null());
                     if let Some(task) = task.filter(|_| sources.len() < limits::MAX_ASYNC_OBJECTS) {
-                        sources.insert(task, object.addr);
+                        let method_table = heap.method_table(object.kind).map_or(Addr::NULL, |info| info.address);
+                        sources.insert(task, (object.addr, method_table));
                     }
                     return;
                 }

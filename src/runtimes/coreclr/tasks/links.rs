@@ -3,24 +3,31 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use crate::addr::Addr;
 use crate::limits;
 use crate::memory::Memory;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
 use crate::progress::Progress;
-use crate::runtimes::api::{Heap as _, Link, ObjectReader};
+use crate::runtimes::api::{Heap as _, HeapRange, Link, ObjectReader, UnwalkedRanges};
 use crate::runtimes::coreclr::heap::Heap;
 use crate::runtimes::coreclr::tasks::find::{AsyncObjects, FINISHED, find};
 use crate::runtimes::coreclr::tasks::shapes::{Family, Machine, Shapes};
+use crate::runtimes::coreclr::tasks::suspended::{Continuations as Suspensions, HEAD, LEAVES, RESUME, Suspended};
 use crate::runtimes::coreclr::types::TypeSystem;
 
 /// Field of a task with its continuation.
 const CONTINUATION: &str = "m_continuationObject";
 
 /// Fields through which continuation objects reference the next: ContinueWithTaskContinuation (StandardTaskContinuation
-/// before .NET 5), AwaitTaskContinuation and similar ones, AsyncMethodBuilderCore.ContinuationWrapper, MoveNextRunner.
-const WRAPPED: [&str; 4] = ["m_task", "m_action", "_continuation", "m_stateMachine"];
+/// before .NET 5), AwaitTaskContinuation and similar ones, AsyncMethodBuilderCore.ContinuationWrapper, MoveNextRunner,
+/// RuntimeAsyncTaskContinuation.
+const WRAPPED: [&str; 5] = ["m_task", "m_action", "_continuation", "m_stateMachine", "RuntimeAsyncTask"];
+
+/// Fields of a box with the delegate that resumes its method, by version.
+const MOVE_NEXT: [&str; 2] = ["_moveNextAction", "m_action"];
 
 /// Objects that wake a thread blocked in Task.Wait, Task.WaitAll and similar.
 const BLOCKED: [&str; 2] =
@@ -82,14 +89,22 @@ pub struct Node {
     pub ends: Vec<End>,
     /// Whether it continues after another node.
     pub follows: bool,
+    /// Whether it is the task of an outermost call of runtime async.
+    pub runtime_async: bool,
+    /// The suspended methods of such a task, innermost first.
+    pub suspended: Vec<Suspended>,
+    /// The thread on which such a task runs. `suspended` then has the methods that wait for the running one to return.
+    pub tid: Option<u32>,
+    /// A number that is the same for tasks whose methods are suspended at the same places.
+    pub(super) place: u32,
 }
 
 /// All pending tasks, linked to their continuations.
 pub struct Tasks {
     /// Tasks and boxes by address, then awaited objects that are neither.
     pub nodes: Vec<Node>,
-    /// Completion sources by the task that each completes.
-    pub sources: HashMap<Addr, Addr>,
+    /// Completion sources, and their types, by the task that each completes.
+    pub sources: HashMap<Addr, (Addr, Addr)>,
     /// Number of objects left out by a limit.
     pub omitted: u64,
     /// Bytes of the heap that could not be walked.
@@ -116,6 +131,7 @@ impl Tasks {
         let shapes = Shapes::new(types);
         let AsyncObjects { items, sources, omitted, losses } = find(&shapes, heap, progress);
         let mut nodes: Vec<Node> = Vec::with_capacity(items.len());
+        let mut suspensions = Suspensions::new(types);
         for item in items {
             let mut node = Node {
                 addr: item.addr,
@@ -127,6 +143,10 @@ impl Tasks {
                 next: Vec::new(),
                 ends: Vec::new(),
                 follows: false,
+                runtime_async: item.is_task && suspensions.is_task(item.method_table),
+                suspended: Vec::new(),
+                tid: None,
+                place: 0,
             };
             node.state = node.state(types);
             if item.is_task || node.state.is_some_and(|s| s != FINISHED) {
@@ -147,8 +167,10 @@ impl Tasks {
             names: HashMap::new(),
             steps: Walks::new(Phase::Tasks, limits::MAX_ASYNC_STEPS),
         };
+        linker.suspended(&mut nodes, &mut suspensions);
         linker.continuations(&mut nodes);
         linker.awaiters(&mut nodes);
+        linker.resumed_by_others(&mut nodes);
         for i in 0..nodes.len() {
             let Some(node) = nodes.get_mut(i) else { continue };
             node.next.sort_unstable();
@@ -177,6 +199,11 @@ impl Node {
         self.machine.as_ref().filter(|m| m.object).and_then(|_| self.machine_at(types))
     }
 
+    /// Whether it is an async method, or the task of several.
+    pub fn has_methods(&self) -> bool {
+        self.machine.is_some() || self.runtime_async
+    }
+
     /// Whether it may be a pooled box that was returned for reuse. Such boxes are no tasks and all zeros.
     pub(super) fn may_be_pooled(&self) -> bool {
         !self.task && self.state == Some(0) && self.awaits == Awaits::Unknown
@@ -202,6 +229,112 @@ impl Linker<'_, '_> {
                 (node.next, node.ends) = (out.nodes, out.ends);
             }
         }
+    }
+
+    /// Reads the suspended methods of the tasks of runtime async.
+    fn suspended(&mut self, nodes: &mut [Node], suspensions: &mut Suspensions<'_, '_>) {
+        if !nodes.iter().any(|node| node.runtime_async) {
+            return;
+        }
+        let mut running = suspensions.running(self.shapes.types.process);
+        for node in nodes.iter_mut().filter(|node| node.runtime_async) {
+            if let Some(head) = self.reference(node.addr, node.method_table, HEAD) {
+                node.suspended = suspensions.from(head);
+            } else if let Some((tid, callers)) = running.remove(&node.addr) {
+                (node.tid, node.suspended) = (Some(tid), callers);
+            }
+            node.place = suspensions.place(&node.suspended);
+        }
+    }
+
+    /// A reference of an object that is not null.
+    fn reference(&mut self, object: Addr, method_table: Addr, field: &str) -> Option<Addr> {
+        let at = object.checked_add(*self.fields(method_table).get(field)?)?;
+        self.shapes.types.memory.ptr(at).ok().filter(|o| !o.is_null())
+    }
+
+    /// What the innermost method of a task of runtime async waits for.
+    fn awaited_by_task(&mut self, node: &Node) -> Awaits {
+        // Without a continuation it runs.
+        let Some(head) = self.reference(node.addr, node.method_table, HEAD) else { return Awaits::Nothing };
+        let Some(method_table) = self.method_table(head) else { return Awaits::Unknown };
+        let name = self.name(method_table);
+        if let Some((_, field)) = LEAVES.iter().find(|(class, _)| *class == &*name) {
+            let Some(object) = self.reference(head, method_table, field) else { return Awaits::Unknown };
+            return self.pending(object);
+        }
+        // An awaiter of the program's own is among what the method keeps, and has the delegate that resumes it.
+        let Some(resume) = self.reference(node.addr, node.method_table, RESUME) else { return Awaits::Unknown };
+        let kept = self.references(head);
+        if let Some(&awaiter) = kept.iter().find(|&&kept| kept != node.addr && self.references(kept).contains(&resume))
+        {
+            return Awaits::Object(awaiter);
+        }
+        // Unless somebody else has it, the method is in a queue that resumes it.
+        Awaits::Done(head)
+    }
+
+    /// Finds who has the delegate that resumes a method whose own awaiter does not have it: an awaiter may keep it in a
+    /// static variable or elsewhere. Without any, the method is in a queue.
+    fn resumed_by_others(&mut self, nodes: &mut Vec<Node>) {
+        let mut wanted: HashMap<Addr, u32> = HashMap::new();
+        for (i, node) in nodes.iter().enumerate() {
+            let fields: &[&str] = match node.awaits {
+                Awaits::Done(at) if node.suspended.iter().any(|s| s.continuation == at) => &[RESUME],
+                Awaits::Unknown if node.machine.is_some() => &MOVE_NEXT,
+                _ => continue,
+            };
+            let resume = fields.iter().find_map(|field| self.reference(node.addr, node.method_table, field));
+            wanted.extend(resume.map(|resume| (resume, i as u32)));
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        let (heap, shapes) = (self.heap, &self.shapes);
+        let of_part = |part: &HeapRange| {
+            let (mut reader, mut losses, mut out) = (heap.reader(), UnwalkedRanges::default(), Vec::new());
+            heap.walker().walk(part, &mut losses, &mut |object| {
+                let mut found = Vec::new();
+                reader.each(object.addr.get(), |_, value| {
+                    found.extend(wanted.get(&Addr::new(value)).map(|&node| (node, object.addr)));
+                    true
+                });
+                let Some(info) = heap.method_table(object.kind).filter(|_| !found.is_empty()) else { return };
+                // The task itself has it, and so has a task that is queued to call it.
+                if shapes.family(info.address) != Family::Task {
+                    out.extend(found);
+                }
+            });
+            out
+        };
+        let mut holders: Vec<(u32, Addr)> = heap.ranges().par_iter().flat_map_iter(of_part).collect();
+        holders.sort_unstable();
+        holders.dedup_by_key(|(node, _)| *node);
+        for (i, holder) in holders {
+            let Some(node) = nodes.get_mut(i as usize) else { continue };
+            node.awaits = Awaits::Object(holder);
+            if self.index.get(&holder).is_none() && nodes.len() < limits::MAX_ASYNC_OBJECTS {
+                self.add_awaited(nodes, holder, i);
+            }
+        }
+    }
+
+    /// References of an object, up to a limit.
+    fn references(&mut self, object: Addr) -> Vec<Addr> {
+        let mut out = Vec::new();
+        self.reader.each(object.get(), |_, value| {
+            if value != 0 {
+                out.push(Addr::new(value));
+            }
+            out.len() < limits::MAX_CONTINUATIONS
+        });
+        out
+    }
+
+    /// An awaited object, or that it is done: the index has every pending task, so a task that is missing is completed.
+    fn pending(&mut self, object: Addr) -> Awaits {
+        let task = self.method_table(object).is_some_and(|mt| self.shapes.family(mt) == Family::Task);
+        if task && !self.index.contains_key(&object) { Awaits::Done(object) } else { Awaits::Object(object) }
     }
 
     fn method_table(&mut self, addr: Addr) -> Option<Addr> {
@@ -283,10 +416,13 @@ impl Linker<'_, '_> {
     fn awaiters(&mut self, nodes: &mut Vec<Node>) {
         for i in 0..nodes.len() {
             let Some(node) = nodes.get(i) else { continue };
-            if node.machine.is_none() || node.state.is_some_and(|s| s < 0) {
+            let awaits = if node.runtime_async {
+                self.awaited_by_task(node)
+            } else if node.machine.is_none() || node.state.is_some_and(|s| s < 0) {
                 continue;
-            }
-            let awaits = self.awaited(node);
+            } else {
+                self.awaited(node)
+            };
             let Some(node) = nodes.get_mut(i) else { continue };
             node.awaits = awaits;
             let Awaits::Object(object) = awaits else { continue };
@@ -313,6 +449,10 @@ impl Linker<'_, '_> {
             next: vec![by],
             ends: Vec::new(),
             follows: false,
+            runtime_async: false,
+            suspended: Vec::new(),
+            tid: None,
+            place: 0,
         });
     }
 

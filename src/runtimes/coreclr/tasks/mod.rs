@@ -4,7 +4,9 @@
 //! source of a ValueTask. What it waits for has the box as its continuation. So boxes form chains, from the awaited
 //! operation to the outermost caller, as a stack does for calls.
 //!
-//! Sources: System.Private.CoreLib (3.1 to 10): Task (m_stateFlags, m_continuationObject), TaskContinuation.cs,
+//! Methods of runtime async (.NET 11 on) have no box but a chain of continuations, which belongs to one task.
+//!
+//! Sources: System.Private.CoreLib (3.1 to 11): Task (m_stateFlags, m_continuationObject), TaskContinuation.cs,
 //! AsyncTaskMethodBuilderT.cs (AsyncStateMachineBox), PoolingAsyncValueTaskMethodBuilderT.cs (StateMachineBox),
 //! ManualResetValueTaskSourceCore. Names of state machine fields come from the C# and Visual Basic compilers (Roslyn,
 //! GeneratedNames).
@@ -14,6 +16,7 @@ mod find;
 mod links;
 mod methods;
 mod shapes;
+mod suspended;
 
 pub use chains::Chain;
 pub use links::{Awaits, End, Node, Tasks};

@@ -69,6 +69,12 @@ pub enum ThreadsError {
     /// A field of the list can't be read.
     #[error(transparent)]
     View(#[from] ViewError),
+    /// The layout is that of another version, and what the list begins with is no Thread by it.
+    #[error("what the list of threads begins with, at {at}, has not the form of a Thread")]
+    Form {
+        /// Address of the supposed Thread.
+        at: Addr,
+    },
 }
 
 /// All threads in the runtime's list, with the error that ended the list early. Cached.
@@ -95,11 +101,17 @@ fn read(process: &Process, runtime: &Runtime) -> ThreadList {
     let store = StructView::new(memory, layout, "ThreadStore", store);
     let count = store.u32("ThreadCount").ok();
     let to_link = layout.positive("Thread", "LinkNext").map_err(ViewError::from)?;
+    // From .NET 11 on the list leads from Thread to Thread, before that from link to link within them.
+    let back = if layout.constant("ThreadStore", "HoldsThreads").is_ok() { 0 } else { to_link };
     let first = store.ptr("FirstThreadLink")?;
+    if !runtime.own_table && !first.is_null() && !is_thread(process, layout, first.saturating_sub(back)) {
+        return Err(ThreadsError::Form { at: first.saturating_sub(back) });
+    }
     let mut out = Vec::new();
-    let end = Walks::new(Phase::ManagedThreads, limits::MAX_LIST).begin().follow(first, |link| {
-        let next = memory.ptr(link)?;
-        out.push(thread(memory, layout, link.saturating_sub(to_link)));
+    let end = Walks::new(Phase::ManagedThreads, limits::MAX_LIST).begin().follow(first, |at| {
+        let address = at.saturating_sub(back);
+        let next = memory.ptr(address.saturating_add(to_link))?;
+        out.push(thread(memory, layout, address));
         Ok::<_, Fault>(next)
     });
     let mut broken = end.err().map(|why| format!("the list of threads {why}"));
@@ -114,6 +126,19 @@ fn read(process: &Process, runtime: &Runtime) -> ThreadList {
     Ok((out, broken))
 }
 
+/// Whether `address` has the form of a Thread, by the layout of another version: a plausible managed id and system id,
+/// and a stack that is mapped. Only a thread that does not run lacks the stack.
+fn is_thread(process: &Process, layout: &Layout, address: Addr) -> bool {
+    let read = thread(&process.memory, layout, address);
+    let plausible = |id: u32| id as usize <= limits::MAX_THREADS;
+    let managed = read.managed_id.is_some_and(|id| id != 0 && plausible(id));
+    let mapped = |stack: AddrRange| {
+        let top = stack.end.saturating_sub(8);
+        stack.len() <= limits::MAX_RUNTIME_RANGE && top.is_aligned(8) && process.base().at(top).is_some()
+    };
+    managed && read.os_id.is_some_and(|id| plausible(id) && (id == 0 || read.stack.is_some_and(mapped)))
+}
+
 fn thread(memory: &dyn Memory, layout: &Layout, address: Addr) -> ManagedThread {
     let view = StructView::new(memory, layout, "Thread", address);
     let pointer = |field| view.ptr(field).ok().filter(|a| !a.is_null());
@@ -125,7 +150,7 @@ fn thread(memory: &dyn Memory, layout: &Layout, address: Addr) -> ManagedThread 
         state: view.u32("State").ok(),
         cooperative: view.u32("PreemptiveGCDisabled").ok().map(|v| v != 0),
         alloc_context: alloc_context(memory, layout, &view),
-        exposed_object: pointer("GCHandle"),
+        exposed_object: pointer(if view.has("ExposedObject") { "ExposedObject" } else { "GCHandle" }),
         last_thrown: pointer("LastThrownObject"),
         gc_frame: pointer("GCFrame").filter(|&f| f != FRAME_TOP),
         frame: pointer("Frame").filter(|&f| f != FRAME_TOP),

@@ -21,4 +21,4 @@ pub use stack_refs::StackRefs;
 pub(crate) use stack_refs::{ConservativeRange, StackRef};
 pub(crate) use table::ThreadEntry;
 pub(super) use table::ThreadTable;
-pub(super) use waits::Locks;
+pub(super) use waits::{Locks, row_of};

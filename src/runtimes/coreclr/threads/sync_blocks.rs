@@ -2,7 +2,7 @@
 //!
 //! An uncontended lock is stored in the object's header and needs no sync block. Source: src/coreclr/vm/syncblk.h:
 //! SyncTableEntry, SyncBlockCache, SyncBlock, AwareLock::LockState (locked bit, number of waiters from bit 6 on),
-//! WaitEventLink.
+//! WaitEventLink. From .NET 11 on a block has no lock of its own but a System.Threading.Lock, which `locks` reads.
 
 use std::collections::HashMap;
 
@@ -55,6 +55,10 @@ pub struct SyncBlock {
     pub waiting: u32,
     /// Threads waiting for a pulse (Monitor.Wait).
     pub pulse: Vec<LockThread>,
+    /// The System.Threading.Lock that has owner and waiters from .NET 11 on. `None` if there is none yet.
+    pub lock: Option<Addr>,
+    /// Word of a header's lock that moved here (.NET 11 on).
+    pub thin: u32,
 }
 
 /// Reads all sync blocks in use. Returns them with messages about what could not be read.
@@ -144,12 +148,27 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
             recursion: 0,
             waiting: 0,
             pulse: Vec::new(),
+            lock: None,
+            thin: 0,
         };
         if !at.is_null() {
             let view = StructView::new(memory, layout, "SyncBlock", at);
             // A valid block contains its own index.
             if view.u32("SyncIndex").map(|i| i & INDEX) != Ok(index & INDEX) {
                 broken += 1;
+                continue;
+            }
+            if view.has("ThinLock") {
+                let lock = view.ptr("Lock").map(|handle| (!handle.is_null()).then(|| memory.ptr(handle).ok()));
+                match (lock, view.u32("ThinLock")) {
+                    (Ok(None), Ok(thin)) => block.thin = thin,
+                    (Ok(Some(Some(lock))), Ok(_)) => block.lock = (!lock.is_null()).then_some(lock),
+                    _ => {
+                        broken += 1;
+                        continue;
+                    }
+                }
+                out.push(block);
                 continue;
             }
             // If the lock state is not in the core, the lock is not reported as free.

@@ -15,9 +15,10 @@ use crate::map::Confidence;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::{FrameKind, Method, StackFrame};
-use crate::runtimes::coreclr::threads::sync_blocks::{self, SyncBlock};
+use crate::runtimes::coreclr::locks::Lock;
+use crate::runtimes::coreclr::threads::sync_blocks::{self, LockThread, SyncBlock};
 use crate::runtimes::coreclr::{CodeAt, ManagedThread, Methods, TypeHandle, TypeSystem, threads};
-use crate::words::WaitKind;
+use crate::words::{LockKind, WaitKind};
 
 /// The Frame of helpers that protect one object, such as those that acquire locks.
 const ONE_OBJECT: &str = "HelperMethodFrame_1OBJ";
@@ -169,6 +170,36 @@ fn row(types: &TypeSystem<'_>, kind: WaitKind, object: Addr, how: &'static str, 
     let named = types.type_of(object).filter(|&mt| types.shape(TypeHandle(mt)).is_ok());
     let name = named.map(|mt| printable(&types.display_name(mt)).into_owned());
     WaitRow { kind, object, r#type: name, how, confidence, ..WaitRow::default() }
+}
+
+/// What `thread` waits for, if it can be owned or pulsed: the row of `lock`, of whose waiters it is one.
+pub(in crate::runtimes::coreclr) fn row_of(
+    types: &TypeSystem<'_>,
+    lock: &Lock,
+    thread: &ManagedThread,
+) -> Option<WaitRow> {
+    let kind = match lock.kind {
+        LockKind::Monitor | LockKind::Lock | LockKind::Mutex | LockKind::ReaderWriter => WaitKind::Lock,
+        LockKind::MonitorWait => WaitKind::Pulse,
+        LockKind::Join => WaitKind::Join,
+        LockKind::Event | LockKind::Semaphore | LockKind::SemaphoreSlim | LockKind::EventSlim | LockKind::Task => {
+            return None;
+        }
+    };
+    // Who upgrades a read lock waits for the other readers.
+    let others = |held: &&LockThread| held.address != Some(thread.address);
+    let owner = lock.owner.as_ref().filter(others).or_else(|| match lock.readers.as_slice() {
+        [only] => Some(only).filter(others),
+        _ => None,
+    });
+    let owner = owner.filter(|_| kind != WaitKind::Pulse);
+    let how = "owners and wait lists in the heap";
+    Some(WaitRow {
+        owner_tid: owner.and_then(|o| o.os_id),
+        owner_managed_id: owner.and_then(|o| o.managed_id),
+        owner_ended: lock.owner_ended && owner.is_some(),
+        ..row(types, kind, lock.object, how, lock.confidence)
+    })
 }
 
 /// Managed frames with their indices, innermost first.

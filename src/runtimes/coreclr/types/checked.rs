@@ -11,6 +11,10 @@ impl TypeSystem<'_> {
     /// # Errors
     /// If its class is not in the core.
     pub fn is_method_table(&self, address: Addr) -> Result<bool, ViewError> {
+        // Types of continuations share a class that leads back to none of them.
+        if self.is_continuation(address) {
+            return Ok(true);
+        }
         let class = self.ee_class(address)?;
         let back = self.view("EEClass", class).ptr("MethodTable")?;
         Ok(back == address || (!back.is_null() && self.ee_class(back)? == class))

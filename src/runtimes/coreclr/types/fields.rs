@@ -93,6 +93,9 @@ impl<'p> TypeSystem<'p> {
     /// # Errors
     /// If they are not in the core.
     pub fn own_fields(&self, method_table: Addr) -> Result<Vec<FieldDesc>, ViewError> {
+        if self.is_continuation(method_table) {
+            return Ok(Vec::new());
+        }
         let class = self.ee_class(method_table)?;
         let (instance, statics) = self.field_counts(class)?;
         let parent = self.parent(method_table)?;
@@ -225,7 +228,7 @@ impl<'p> TypeSystem<'p> {
     }
 
     /// All MethodTables in a module's TypeDef map: its loaded types, and generic types as definitions.
-    pub(super) fn mapped_type_defs(&self, module: Addr) -> Vec<Addr> {
+    pub(in crate::runtimes::coreclr) fn mapped_type_defs(&self, module: Addr) -> Vec<Addr> {
         let mut out = Vec::new();
         let Ok(first) = self.view("Module", module).addr_of("TypeDefToMethodTableMap") else { return out };
         let walks = Walks::new(Phase::Types, limits::MAX_LOOKUP_ROWS);

@@ -89,6 +89,9 @@ pub struct MethodDesc {
     word: u64,
 }
 
+/// Bytes of an optional slot behind a descriptor.
+const SLOT: u64 = 8;
+
 /// InstantiatedMethodDesc::Flags2: mask of the kind, and the kind of a generic definition.
 const KIND_MASK: u16 = 7;
 const GENERIC_METHOD_DEFINITION: u16 = 0;
@@ -167,17 +170,30 @@ impl<'p> TypeSystem<'p> {
 
     /// Address of the native code slot: it has the code address of the method's default version.
     pub fn native_code_slot(&self, desc: &MethodDesc) -> Option<Addr> {
-        if !self.method_flag(desc, "HasNativeCodeSlot") {
-            return None;
-        }
+        let found = self.method_flag(desc, "HasNativeCodeSlot");
+        found.then(|| Some(desc.addr.saturating_add(self.to_native_code_slot(desc)?)))?
+    }
+
+    /// Bytes up to where the native code slot is, or would be.
+    fn to_native_code_slot(&self, desc: &MethodDesc) -> Option<u64> {
         let layout = &self.runtime.layout;
         let mut at = layout.size(desc.classification.layout_type()).ok()?;
         if self.method_flag(desc, "HasNonVtableSlot") {
-            at += 8;
+            at += SLOT;
         }
         if self.method_flag(desc, "HasMethodImpl") {
             at += layout.size("MethodImpl").unwrap_or(16);
         }
-        Some(desc.addr.saturating_add(at))
+        Some(at)
+    }
+
+    /// Flags of an async method's data, which follows the native code slot (.NET 11 on). `None` if it has none.
+    pub(in crate::runtimes::coreclr) fn async_flags(&self, desc: &MethodDesc) -> Option<u32> {
+        if !self.method_flag(desc, "HasAsyncMethodData") {
+            return None;
+        }
+        let slot = if self.method_flag(desc, "HasNativeCodeSlot") { SLOT } else { 0 };
+        let at = desc.addr.saturating_add(self.to_native_code_slot(desc)?.saturating_add(slot));
+        self.view("AsyncMethodData", at).u32("Flags").ok()
     }
 }

@@ -4,6 +4,7 @@
 //! src/coreclr/vm: methodtable.h, method.hpp, typedesc.h, ceeload.h.
 
 mod checked;
+mod continuations;
 mod fields;
 mod instances;
 mod method_desc;
@@ -22,7 +23,7 @@ pub(super) use type_handle::{HAS_COMPONENT_SIZE, PRIMITIVE_BY_NAME};
 pub use type_handle::{Shape, TypeHandle};
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::addr::Addr;
 use crate::image::metadata::Metadata;
@@ -43,6 +44,8 @@ pub struct TypeSystem<'p> {
     pub(crate) runtime: Arc<Runtime>,
     modules: Mutex<HashMap<Addr, Arc<ModuleInfo<'p>>>>,
     instantiations: Mutex<HashMap<Addr, Arc<instances::Instantiations>>>,
+    /// The class that all types of continuations share, and their base type.
+    continuations: OnceLock<Option<(Addr, Addr)>>,
 }
 
 impl<'p> TypeSystem<'p> {
@@ -54,6 +57,7 @@ impl<'p> TypeSystem<'p> {
             runtime,
             modules: Mutex::default(),
             instantiations: Mutex::default(),
+            continuations: OnceLock::new(),
         }
     }
 
@@ -80,6 +84,12 @@ impl<'p> TypeSystem<'p> {
     pub fn loaded_modules(&self) -> Vec<Addr> {
         let assemblies = loader::domain_assemblies(self.memory, &self.runtime).unwrap_or_default();
         assemblies.iter().filter_map(|&a| loader::manifest_module(self.memory, &self.runtime, a)).collect()
+    }
+
+    /// MethodTable of a loaded class of the core library, by its name.
+    pub(in crate::runtimes::coreclr) fn core_class(&self, name: &str) -> Option<Addr> {
+        let module = self.loaded_modules().into_iter().find(|&at| self.module(at).is_core_library())?;
+        self.mapped_type_defs(module).into_iter().find(|&at| self.display_name(at) == name)
     }
 
     /// Returns all modules read so far, by address.

@@ -9,6 +9,7 @@
 //! | 2 | 3.1 to 8 | |
 //! | 3 | 9 | the same form; more calls may be interrupted |
 //! | 4 | 10 | no kind of return value; offsets of safe points are no longer one less |
+//! | 5 | 11 | reads as 4 |
 //!
 //! A ReadyToRun image has the version of the runtimes that accept it. .NET 9 accepts images of 8 too, since both have
 //! the same form. .NET 10 rejects older ones.
@@ -27,10 +28,11 @@ pub(in crate::runtimes::coreclr) struct Version {
     pub(super) interruptible_after_call: bool,
 }
 
-const VERSIONS: [(u64, Version); 3] = [
+const VERSIONS: [(u64, Version); 4] = [
     (2, Version { return_kind: true, within_call: true, interruptible_after_call: false }),
     (3, Version { return_kind: true, within_call: true, interruptible_after_call: true }),
     (4, Version { return_kind: false, within_call: false, interruptible_after_call: true }),
+    (5, Version { return_kind: false, within_call: false, interruptible_after_call: true }),
 ];
 
 /// Number of bits per chunk of each number (`*_ENCBASE`), and scale factors.

@@ -1,0 +1,136 @@
+//! Locks that are held or waited for, with owners and exact waiters, from the heap and the runtime's structures alone.
+//!
+//! From .NET 11 on all waits of managed code are in System.Private.CoreLib: a thread's record has the objects that it
+//! waits for, and each object has a list of its waiters. Before that the native runtime waits, and a thread's
+//! ThreadBlockingInfo (.NET 9 and 10) names the monitor or Lock. Sources: System.Private.CoreLib: Threading/WaitSubsystem,
+//! Lock.cs, Condition.cs, SemaphoreSlim.cs, ManualResetEventSlim.cs, ReaderWriterLockSlim.cs, ThreadBlockingInfo.cs;
+//! src/coreclr/vm/syncblk.h.
+
+mod native;
+mod objects;
+mod rows;
+mod threads;
+mod waits;
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::map::Confidence;
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::runtimes::api::Heap as _;
+use crate::runtimes::coreclr::heap::Heap;
+use crate::runtimes::coreclr::locks::objects::Objects;
+use crate::runtimes::coreclr::locks::threads::Threads;
+use crate::runtimes::coreclr::sync_blocks::{self, LockThread};
+use crate::words::LockKind;
+
+/// A lock that is held or waited for.
+#[derive(Clone, Debug)]
+pub struct Lock {
+    /// Kind of lock.
+    pub kind: LockKind,
+    /// The object.
+    pub object: Addr,
+    /// Thread that holds it, or that is joined.
+    pub owner: Option<LockThread>,
+    /// Whether the owner's thread has certainly ended.
+    pub owner_ended: bool,
+    /// How often the owner entered it.
+    pub times: u32,
+    /// Threads that wait for it, in the order of the queue.
+    pub waiters: Vec<LockThread>,
+    /// Number of waiting threads of which nothing else is known.
+    pub unknown_waiters: u32,
+    /// Threads that hold it for reading.
+    pub readers: Vec<LockThread>,
+    /// Number of async methods that wait for it.
+    pub async_waiters: u64,
+    /// Confidence.
+    pub confidence: Confidence,
+}
+
+impl Lock {
+    fn new(kind: LockKind, object: Addr) -> Lock {
+        Lock {
+            kind,
+            object,
+            owner: None,
+            owner_ended: false,
+            times: 0,
+            waiters: Vec::new(),
+            unknown_waiters: 0,
+            readers: Vec::new(),
+            async_waiters: 0,
+            confidence: Confidence::Exact,
+        }
+    }
+
+    fn owned(self, (owner, owner_ended): (Option<LockThread>, bool), times: u32) -> Lock {
+        let times = if owner.is_some() { times } else { 0 };
+        Lock { owner, owner_ended, times, ..self }
+    }
+
+    fn is_used(&self) -> bool {
+        self.owner.is_some()
+            || self.unknown_waiters > 0
+            || !self.waiters.is_empty()
+            || !self.readers.is_empty()
+            || self.async_waiters > 0
+    }
+}
+
+/// All locks of one runtime that are held or waited for.
+#[derive(Debug, Default)]
+pub struct LockTable {
+    /// The locks, those with most waiters first.
+    pub locks: Vec<Lock>,
+    /// Messages about what could not be read.
+    pub notes: Vec<String>,
+    /// Index of the lock that a thread waits for, by the address of its Thread. Only if that is one.
+    by_waiter: HashMap<Addr, usize>,
+}
+
+impl LockTable {
+    /// The lock that a thread waits for. `None` if it waits for none, or for any of several.
+    pub fn of_waiter(&self, thread: Addr) -> Option<&Lock> {
+        self.locks.get(*self.by_waiter.get(&thread)?)
+    }
+
+    /// Reads the locks of the runtime whose objects are in `heap`.
+    pub(in crate::runtimes::coreclr) fn read(process: &Process, heap: &Heap<'_>) -> LockTable {
+        let types = heap.type_system();
+        let _phase = process.enter(Phase::Locks);
+        let (blocks, mut notes) = sync_blocks::read(process, &types.runtime);
+        let threads = Threads::new(process, &types.runtime);
+        let objects = Objects::find(heap);
+        notes.extend(objects.notes());
+        let managed = types.runtime.layout.field("SyncBlock", "ThinLock").is_ok();
+        // Before, the sync blocks have those that are contended.
+        if managed && heap.ranges().is_empty() {
+            notes.push("no GC segment is known, so locks are missing".to_owned());
+        }
+        let (mut locks, choices) = if managed {
+            rows::read(&objects, &threads, &blocks, &mut notes)
+        } else {
+            (native::read(&objects, &threads, blocks), Vec::new())
+        };
+        if !types.runtime.proven {
+            locks.iter_mut().for_each(|lock| lock.confidence = Confidence::Derived);
+        }
+        locks.sort_by_key(|lock| (std::cmp::Reverse(lock.waiters.len()), lock.object));
+        let mut by_waiter: HashMap<Addr, usize> = HashMap::new();
+        for (i, lock) in locks.iter().enumerate() {
+            for at in lock.waiters.iter().filter_map(|w| w.address) {
+                // Of several objects that must all be signalled, one that is owned decides.
+                let known = by_waiter.entry(at).or_insert(i);
+                if locks.get(*known).is_some_and(|before| before.owner.is_none()) && lock.owner.is_some() {
+                    *known = i;
+                }
+            }
+        }
+        // Any of several objects may end the wait.
+        by_waiter.retain(|at, _| !choices.contains(at));
+        LockTable { locks, notes, by_waiter }
+    }
+}
