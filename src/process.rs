@@ -15,7 +15,7 @@ use crate::diag::{Diagnostics, Warning, WarningCode};
 use crate::image::bundle::Bundle;
 use crate::image::identity;
 use crate::image::symbol_dirs::SymbolDirs;
-use crate::image::{ModuleKind, bundle, elf, modules, unfiled};
+use crate::image::{bundle, elf, modules, unfiled};
 use crate::limits;
 #[cfg(target_os = "linux")]
 use crate::live::{self, AttachOptions, Live};

@@ -121,7 +121,9 @@ impl<H: ClrHeap> LinearHeap for H {
         let words: Vec<[u8; 8]> =
             (0..count).map_while(|i| Some(window.word(at.wrapping_add(WORD * i))?.to_le_bytes())).collect();
         let is_address = |value: u64| value.is_multiple_of(WORD) && USER_ADDRESSES.contains(&value);
-        self.references(&info).visit(&words, size, &mut |_, value| is_address(value))
+        // References that could not be read prove nothing.
+        self.references(&info)
+            .is_none_or(|references| references.visit(&words, size, &mut |_, value| is_address(value)))
     }
 
     fn no_object(&self, window: &Window<'_>, at: u64, key: u64) -> String {

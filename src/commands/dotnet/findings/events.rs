@@ -15,7 +15,7 @@ const MAX_NAMED: usize = 5;
 
 /// Reports sessions with buffers that nobody has read.
 pub(in crate::commands) fn events(session: &Session<'_>) -> Option<Finding> {
-    let sessions: Vec<&EventSession> = clr_gcs(session).flat_map(|(runtime, _)| runtime.event_sessions()).collect();
+    let sessions: Vec<&EventSession> = clr_gcs(session).flat_map(|(_, runtime, _)| runtime.event_sessions()).collect();
     let sum = |of: fn(&EventSession) -> u64| sessions.iter().map(|s| of(s)).fold(0, u64::saturating_add);
     let bytes = sum(|s| s.buffers.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add));
     if sessions.is_empty() || bytes == 0 {
