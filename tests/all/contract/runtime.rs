@@ -346,7 +346,10 @@ fn lists_of_objects() {
             ("async_waiters", Number),
             ("confidence", Text),
         ];
-        all_hold(name, &blocks["locks"], &lock);
+        // Most cores have no lock that is held or waited for.
+        for row in blocks["locks"].as_array().unwrap() {
+            holds(name, row, &lock);
+        }
         if !name.starts_with("dotnet") {
             return;
         }

@@ -30,7 +30,9 @@ pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
             runtime.warn("locks", more);
         } else {
             // Contended monitors are complete without the heap.
-            more.for_each(|note| session.process.diag.note(WarningCode::Heap, format!("{}: {note}", runtime.label())));
+            more.for_each(|note| {
+                session.process.diag.note(WarningCode::HeapWalk, format!("{}: {note}", runtime.label()))
+            });
         }
         let _phase = session.process.enter(Phase::References);
         warn_in_gc(session.process, runtime, runtime.object_heap_or_empty());
