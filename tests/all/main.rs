@@ -86,3 +86,4 @@ mod unpacking;
 mod warnings;
 mod watch;
 mod whatis;
+mod writers;
