@@ -88,3 +88,4 @@ mod unpacking;
 mod warnings;
 mod watch;
 mod whatis;
+mod writers;
