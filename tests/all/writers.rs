@@ -100,7 +100,9 @@ fn flags_of_the_kernel_in_place_of_flags_of_elf() {
     }
     assert!(kernel.iter().any(|r| r.0 == STACK && r.1 == "Stack"), "{kernel:?}");
     let file = core(true).write();
-    assert!(run(["info", file.path().to_str().unwrap()]).stderr.contains("kernel-flags"));
+    let info = run(["info", "--json", file.path().to_str().unwrap()]).is_sound().json();
+    let codes: Vec<&Value> = info["warnings"].as_array().unwrap().iter().map(|w| &w["code"]).collect();
+    assert!(codes.contains(&&Value::from("kernel-flags")), "{codes:?}");
 }
 
 /// Delve's `dump` leaves the owner of its notes empty.
