@@ -5,8 +5,8 @@
 //! 10 on the class is a number.
 //!
 //! Saved registers are variables of the program, unless they are addresses. So they are looked at, not read as
-//! structures: `scrub` keeps those that lead into mapped memory. Sources: docs/design/datacontracts/StackWalk.md; src/coreclr/vm/frames.h; vm/amd64:
-//! cgencpu.h (TransitionBlock, CalleeSavedRegisters), gmscpu.h (MachState).
+//! structures: `scrub` keeps those that lead into mapped memory. Sources: docs/design/datacontracts/StackWalk.md;
+//! src/coreclr/vm/frames.h; vm/amd64: cgencpu.h (TransitionBlock, CalleeSavedRegisters), gmscpu.h (MachState).
 
 use std::collections::HashMap;
 

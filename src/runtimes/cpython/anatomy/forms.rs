@@ -250,19 +250,15 @@ impl<'a, 'h, 'p> ObjectDescriber<'a, 'h, 'p> {
         self.keep(at, shape.heap_size.saturating_add(members));
     }
 
-    /// Whether the object has a number of items. Some types have an item size, and something else at this offset: frames
-    /// and generators since 3.11, and types of extensions.
+    /// Whether `ob_size` is the object's number of items. A type of an extension may have an item size, and something else
+    /// at this offset.
     fn has_size(&self, at: Addr, kind: &PyType, end: Addr, fixed: bool) -> bool {
-        let shape = self.objects.shape;
-        let is_other = match kind.form {
-            TypeForm::Text => true,
-            TypeForm::Generator => shape.generator.is_some(),
-            TypeForm::Frame => shape.frame_object.is_some(),
-            _ => kind.itemsize == 0,
-        };
+        if !kind.has_size() || kind.form == TypeForm::Text {
+            return false;
+        }
         // An int's sign is that of its number of digits, and heap types have descriptors of members behind them.
         let items = || self.objects.ob_size(at).map_or(u64::MAX, i64::unsigned_abs).saturating_mul(kind.itemsize);
-        !is_other && (fixed || at.saturating_add(kind.basicsize).saturating_add(items()) <= end)
+        fixed || at.saturating_add(kind.basicsize).saturating_add(items()) <= end
     }
 
     /// Keeps fields of an interpreter's struct, as far as this version has them.
