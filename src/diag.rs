@@ -127,6 +127,8 @@ codes! {
             "The stack pointers of some threads are in none of the stacks, so their registers in the core are wrong. Stacks come from control blocks; frames are missing. Dump with the kernel or with `coremap dump`.";
         ThreadsUnnumbered = Note, "threads-unnumbered", "threads have no ids of their own",
             "The core has no thread ids, or one id for several threads. `#1` is the first thread in the notes, `#2` the second.";
+        KernelFlags = Note, "kernel-flags", "the flags of the segments are the kernel's",
+            "The program that wrote the core put the kernel's VM_* bits in the place of ELF's flags. They are read as such; other programs take read for execute.";
         StacksBlank = Note, "stacks-blank", "gdb wrote stacks as zero",
             "gdb could not read some stacks and wrote zeros (gcore with glibc 2.42 or later). Dump with the kernel or with `coremap dump`.";
         HeapWalk = Either, "heap-walk", "some of the managed heap could not be walked",

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::core::notes;
+use crate::core::{notes, written};
 use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::range_map::RangeMap;
@@ -317,13 +317,24 @@ pub fn read_headers(file: &[u8], reads: &Reads, diag: &Diagnostics) -> Result<He
         notes: Vec::new(),
         truncation: None,
     };
+    let has_kernel_flags = has_kernel_flags(&parsed);
+    if has_kernel_flags {
+        diag.note(
+            WarningCode::KernelFlags,
+            "the flags of the segments are the kernel's VM_* bits in place of PF_*; they were read as such",
+        );
+    }
     let size = file.len() as u64;
     let mut expected = header.e_phoff.saturating_add(promised.saturating_mul(entry));
     let mut missing = 0u64;
     for p in &parsed {
         match p.p_type {
             ph::PT_LOAD => {
-                let segment = to_segment(p, size, diag);
+                let mut segment = to_segment(p, size, diag);
+                if has_kernel_flags && p.p_flags & vm::MAY != 0 {
+                    segment.perms = kernel_perms(p.p_flags);
+                    segment.flags = written::flags(segment.perms);
+                }
                 missing = missing.saturating_add(segment.file_size - segment.present);
                 expected = expected.max(segment.offset.saturating_add(segment.file_size));
                 headers.segments.push(segment);
@@ -358,6 +369,25 @@ fn segment_count(file: &[u8], header: &eh::Header, ctx: Ctx, reads: &Reads, diag
         );
         u64::from(PN_XNUM)
     })
+}
+
+/// `vm_flags` of a mapping (include/linux/mm.h). READ and EXEC have each other's place in `p_flags`.
+mod vm {
+    pub(super) const READ: u32 = 1;
+    pub(super) const WRITE: u32 = 2;
+    pub(super) const EXEC: u32 = 4;
+    /// VM_MAYREAD, VM_MAYWRITE and VM_MAYEXEC. Every mapping has one of them, and ELF gives these bits no meaning.
+    pub(super) const MAY: u32 = 0x70;
+}
+
+/// Whether a writer put `vm_flags` in the place of `p_flags`. A single segment with such bits is damaged.
+fn has_kernel_flags(headers: &[ph::ProgramHeader]) -> bool {
+    let loads = || headers.iter().filter(|p| p.p_type == ph::PT_LOAD);
+    loads().filter(|p| p.p_flags & vm::MAY != 0).count() > loads().count() / 2
+}
+
+fn kernel_perms(flags: u32) -> Perms {
+    Perms { read: flags & vm::READ != 0, write: flags & vm::WRITE != 0, exec: flags & vm::EXEC != 0 }
 }
 
 fn to_segment(p: &ph::ProgramHeader, size: u64, diag: &Diagnostics) -> Segment {

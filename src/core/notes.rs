@@ -21,6 +21,7 @@ pub(crate) mod nt {
     pub(crate) const FPREGSET: u32 = 2;
     pub(crate) const PRPSINFO: u32 = 3;
     pub(crate) const AUXV: u32 = 6;
+    pub(crate) const X86_XSTATE: u32 = 0x202;
     pub(crate) const ARM_TLS: u32 = 0x401;
     pub(crate) const FILE: u32 = 0x4649_4c45;
     pub(crate) const SIGINFO: u32 = 0x5349_4749;
@@ -283,9 +284,34 @@ fn split_note(b: &[u8]) -> Option<Note<'_>> {
     let owner = bytes::until_nul(bytes::get(b, 12, name_len)?);
     let desc_at = 12 + name_len.checked_next_multiple_of(4)?;
     let desc = bytes::get(b, desc_at, desc_len)?;
+    let owner = if owner.is_empty() { owner_by_contents(kind, desc).unwrap_or(owner) } else { owner };
     // The last note's padding may be missing.
     let next = (desc_at + desc_len.checked_next_multiple_of(4)?).min(b.len());
     Some((owner, kind, desc, &b[next..]))
+}
+
+/// The owner of a note that names none, by type and size. Delve's `dump` writes such notes.
+fn owner_by_contents(kind: u32, desc: &[u8]) -> Option<&'static [u8]> {
+    /// Sizes of `elf_prstatus`, of `elf_prpsinfo` and of `siginfo_t` in bytes, on x86_64 and aarch64.
+    const PRSTATUS: [usize; 2] = [336, 392];
+    const PRPSINFO: usize = 136;
+    const SIGINFO: usize = 128;
+    /// Size of NT_FPREGSET in bytes.
+    const FPREGSET: [usize; 2] = [512, 528];
+    /// Least size of an XSAVE area: the legacy region and the header.
+    const MIN_XSTATE: usize = 576;
+    let is_auxv = || desc.len() >= 16 && desc.len().is_multiple_of(16) && desc.ends_with(&[0; 8]);
+    match kind {
+        nt::PRSTATUS if PRSTATUS.contains(&desc.len()) => Some(b"CORE"),
+        nt::PRPSINFO if desc.len() == PRPSINFO => Some(b"CORE"),
+        nt::SIGINFO if desc.len() == SIGINFO => Some(b"CORE"),
+        nt::FPREGSET if FPREGSET.contains(&desc.len()) => Some(b"CORE"),
+        nt::AUXV if is_auxv() => Some(b"CORE"),
+        nt::FILE => Some(b"CORE"),
+        nt::ARM_TLS if [8, 16].contains(&desc.len()) => Some(b"LINUX"),
+        nt::X86_XSTATE if desc.len() >= MIN_XSTATE => Some(b"LINUX"),
+        _ => None,
+    }
 }
 
 fn parse_prpsinfo(desc: &[u8]) -> Option<ProcessInfo> {

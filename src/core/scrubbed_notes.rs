@@ -30,7 +30,7 @@ const SIGINFO: usize = 24;
 const XSAVE: (usize, usize) = (464, 528);
 
 /// NT_X86_XSTATE, NT_ARM_TLS, NT_ARM_PAC_MASK (linux/elf.h).
-pub(crate) const X86_XSTATE: u32 = 0x202;
+pub(crate) const X86_XSTATE: u32 = nt::X86_XSTATE;
 const ARM_PAC_MASK: u32 = 0x406;
 
 fn rule(owner: &[u8], kind: u32) -> Rule {

@@ -80,18 +80,39 @@ impl ElfImage {
 
 /// Reads an ELF image whose header is at `base`. `None` if there is no valid one.
 pub fn read(memory: &dyn Memory, base: Addr, page: u64) -> Option<ElfImage> {
+    let (programs, kept) = programs(memory, base)?;
+    let image = place(memory, &programs, base, base, page)?;
+    // An image may also be read as data. These bytes prove what it is.
+    kept.iter().for_each(|range| memory.keep(range.start, range.len()));
+    Some(image)
+}
+
+/// Reads an ELF image at `base` from a copy of its header page at `copy`.
+///
+/// A file may be shorter than the distance of its segments in memory: old linkers on x86_64, and all on machines with
+/// pages of 64 KiB. Then the page with the headers is also the first page of a data segment. That page is written, so it
+/// is in the core when the headers' own page is not. `None` if no segment of the image shows it there.
+pub(super) fn read_copy(memory: &dyn Memory, base: Addr, copy: Addr, page: u64) -> Option<ElfImage> {
+    let (programs, kept) = programs(memory, copy)?;
+    let image = place(memory, &programs, base, copy, page)?;
+    let shows_headers = |s: &ImageSegment| s.file_offset == 0 && s.range.start == copy;
+    if copy == base || !image.segments.iter().any(shows_headers) {
+        return None;
+    }
+    kept.iter().for_each(|range| memory.keep(range.start, range.len()));
+    Some(image)
+}
+
+/// Reads the program headers of the ELF header at `at`. Returns also where both are.
+fn programs(memory: &dyn Memory, at: Addr) -> Option<(Vec<ph::ProgramHeader>, [AddrRange; 2])> {
     // A file with the name of a program may begin with anything.
-    let raw: [u8; eh::header64::SIZEOF_EHDR] = memory.look(base, eh::header64::SIZEOF_EHDR).ok()?.try_into().ok()?;
+    let raw: [u8; eh::header64::SIZEOF_EHDR] = memory.look(at, eh::header64::SIZEOF_EHDR).ok()?.try_into().ok()?;
     let header = header(&raw)?;
     let count = usize::from(header.e_phnum).min(limits::MAX_IMAGE_HEADERS);
-    let table_at = base.checked_add(header.e_phoff)?;
+    let table_at = at.checked_add(header.e_phoff)?;
     let table = memory.look(table_at, count * ph::program_header64::SIZEOF_PHDR).ok()?;
     let programs = ph::ProgramHeader::parse(&table, 0, count, ctx()).ok()?;
-    let image = place(memory, &programs, base, page)?;
-    // An image may also be read as data. These bytes prove what it is.
-    memory.keep(base, raw.len() as u64);
-    memory.keep(table_at, table.len() as u64);
-    Some(image)
+    Some((programs, [AddrRange::sized(at, raw.len() as u64), AddrRange::sized(table_at, table.len() as u64)]))
 }
 
 fn ctx() -> Ctx {
@@ -228,7 +249,14 @@ pub(super) fn without_sections(programs: &[ph::ProgramHeader], bias: u64, page: 
     })
 }
 
-fn place(memory: &dyn Memory, programs: &[ph::ProgramHeader], base: Addr, page: u64) -> Option<ElfImage> {
+/// Places an image at `base`. Its first page is also at `headers`.
+fn place(
+    memory: &dyn Memory,
+    programs: &[ph::ProgramHeader],
+    base: Addr,
+    headers: Addr,
+    page: u64,
+) -> Option<ElfImage> {
     // The header is at file offset 0, so the segment that starts there has the vaddr of
     // `base`.
     let first = loads(programs).find(|p| p.p_offset & !(page - 1) == 0)?;
@@ -243,7 +271,10 @@ fn place(memory: &dyn Memory, programs: &[ph::ProgramHeader], base: Addr, page: 
         let name = match p.p_type {
             ph::PT_NOTE => {
                 let size = range.len().min(limits::MAX_IMAGE_NOTES) as usize;
-                let note = memory.bytes(range.start, size).ok();
+                let in_headers = p.p_offset.checked_add(size as u64).filter(|&end| end <= page).map(|_| p.p_offset);
+                let copy = in_headers.and_then(|offset| headers.checked_add(offset));
+                let at = copy.filter(|_| headers != base).unwrap_or(range.start);
+                let note = memory.bytes(at, size).ok();
                 image.build_id = image.build_id.or_else(|| note.and_then(|n| build_id(&n)));
                 ".note"
             }

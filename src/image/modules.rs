@@ -14,9 +14,9 @@ use crate::image::pe::{self, PeImage};
 use crate::image::section::Section;
 use crate::limits;
 use crate::memory::Memory;
-use crate::targets::MappingName;
 use crate::targets::{Facts, Target};
 use crate::targets::{FileMapping, at};
+use crate::targets::{MappingName, Perms};
 
 /// The kind of a module.
 #[derive(Clone, Debug)]
@@ -117,17 +117,24 @@ fn from_file_notes(target: &dyn Target, reader: &mut HeaderReader<'_>) -> Vec<Mo
     for (path, mut list) in by_path {
         list.sort_by_key(|&i| files[i as usize].range.start);
         let mut open: Option<Module> = None;
-        for i in list {
+        let mut has_code = false;
+        for (n, &i) in list.iter().enumerate() {
             let f = &files[i as usize];
+            let next = list.get(n + 1).and_then(|&i| files.get(i as usize));
+            let is_code = perms(target, f).is_some_and(|p| p.exec);
             if let Some(module) = &mut open
-                && continues(module, f.range.start, f.offset)
+                && (continues(module, f.range.start, f.offset)
+                    || repeats_headers(target, module, f, reader)
+                    || (has_code && repeats_offset(target, module, f, next, reader)))
             {
+                has_code |= is_code;
                 module.range.end = module.range.end.max(f.range.end);
                 module.mappings.push(i);
                 take_headers_again(module, f, reader);
                 continue;
             }
             out.extend(open.take().and_then(|m| finish(m, target)));
+            has_code = is_code;
             let headers = if f.offset == 0 { reader.headers(f.range.start) } else { None };
             if let Some(ModuleKind::Elf(image)) = &headers
                 && is_flat(target, image, f)
@@ -176,6 +183,49 @@ fn take_headers_again(module: &mut Module, mapping: &FileMapping, reader: &mut H
     }
 }
 
+/// Whether a mapping from offset 0 is a data segment of the preceding module, and has the headers that this module
+/// lacks. They become the module's.
+fn repeats_headers(target: &dyn Target, module: &mut Module, f: &FileMapping, reader: &mut HeaderReader<'_>) -> bool {
+    let files = &target.facts().space.files;
+    let base = module.mappings.first().and_then(|&m| files.get(m as usize)).filter(|first| first.offset == 0);
+    let (Some(base), true) = (base, f.offset == 0 && matches!(module.kind, ModuleKind::NoHeaders)) else {
+        return false;
+    };
+    let Some(image) = reader.elf_copy(base.range.start, f.range.start) else { return false };
+    module.range.end = module.range.end.max(image.range.end);
+    module.kind = ModuleKind::Elf(image);
+    module.evidence = "NT_FILE, and its headers in a data segment that repeats them".into();
+    true
+}
+
+/// Whether a mapping from offset 0 is a data segment of the preceding module, which has code, if there are no headers:
+/// code comes first in each copy of a file, and data last.
+fn repeats_offset(
+    target: &dyn Target,
+    module: &Module,
+    f: &FileMapping,
+    next: Option<&FileMapping>,
+    reader: &mut HeaderReader<'_>,
+) -> bool {
+    let files = &target.facts().space.files;
+    let begins_file = module.mappings.first().and_then(|&m| files.get(m as usize)).is_some_and(|m| m.offset == 0);
+    let is_near = f.range.end.since(module.range.start) <= limits::MAX_IMAGE_SPAN;
+    if f.offset != 0 || !matches!(module.kind, ModuleKind::NoHeaders) || !begins_file || !is_near {
+        return false;
+    }
+    let is_data = |f: &FileMapping| perms(target, f).is_some_and(|p| p.write && !p.exec);
+    let is_relro = || {
+        let before_data = next.is_some_and(|next| next.range.start == f.range.end && is_data(next));
+        before_data && perms(target, f).is_some_and(|p| !p.exec)
+    };
+    (is_data(f) || is_relro()) && !is_pe_name(module.name()) && reader.headers(f.range.start).is_none()
+}
+
+/// Access to the memory of a file mapping.
+fn perms(target: &dyn Target, f: &FileMapping) -> Option<Perms> {
+    target.facts().space.mapping_at(f.range.start).map(|m| m.perms)
+}
+
 /// Reads headers within a budget, since one header page may be mapped at a million addresses.
 struct HeaderReader<'a> {
     memory: &'a dyn Memory,
@@ -189,6 +239,16 @@ impl HeaderReader<'_> {
             return None;
         }
         let image = elf::read(self.memory, base, self.page)?;
+        self.parts += image.segments.len() + image.sections.len();
+        Some(image)
+    }
+
+    /// Reads the headers of the image at `base` from another page that has them.
+    fn elf_copy(&mut self, base: Addr, copy: Addr) -> Option<ElfImage> {
+        if self.parts >= limits::MAX_IMAGE_PARTS {
+            return None;
+        }
+        let image = elf::read_copy(self.memory, base, copy, self.page)?;
         self.parts += image.segments.len() + image.sections.len();
         Some(image)
     }
@@ -307,13 +367,15 @@ fn add_unlisted(target: &dyn Target, reader: &mut HeaderReader<'_>, modules: &mu
     if let Some(base) = target.facts().auxv(at::BASE).filter(|&b| b != 0) {
         starts.push((Addr::new(base), None, "AT_BASE"));
     }
-    if let Some(program) = program(target, memory, page) {
+    let program = program(target, memory, page);
+    if let Some(program) = &program {
         let name = target.facts().auxv(at::EXECFN).and_then(|p| memory.text(Addr::new(p), limits::MAX_NAME).ok());
         starts.push((program.0, name, "AT_PHDR"));
-        if let Some(dynamic) = program.1.dynamic {
-            for linked in elf::link_map(memory, dynamic).into_iter().filter(|l| !l.name.is_empty()) {
-                starts.push((Addr::new(linked.bias), Some(linked.name), "the dynamic linker's list"));
-            }
+    }
+    let dynamic = program.and_then(|(_, image)| image.dynamic).or_else(|| listed_program(target, modules)?.dynamic);
+    if let Some(dynamic) = dynamic {
+        for linked in elf::link_map(memory, dynamic).into_iter().filter(|l| !l.name.is_empty()) {
+            starts.push((Addr::new(linked.bias), Some(linked.name), "the dynamic linker's list"));
         }
     }
     // Files in NT_FILE were already examined under their names.
@@ -346,6 +408,15 @@ fn add_unlisted(target: &dyn Target, reader: &mut HeaderReader<'_>, modules: &mu
             kind: ModuleKind::Elf(image),
         });
     }
+}
+
+/// Returns the program's image among the modules of NT_FILE. The page at AT_PHDR may be missing from the core.
+fn listed_program<'a>(target: &dyn Target, modules: &'a [Module]) -> Option<&'a ElfImage> {
+    let headers = Addr::new(target.facts().auxv(at::PHDR)?);
+    modules.iter().filter(|m| m.range.contains(headers)).find_map(|m| match &m.kind {
+        ModuleKind::Elf(image) => Some(image),
+        _ => None,
+    })
 }
 
 /// Returns the program's base address and image, found by AT_PHDR.

@@ -6,7 +6,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::image::elf::{self, ElfImage, ImageSegment};
 use crate::image::modules::{Module, ModuleKind, page_size};
 use crate::limits;
-use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
+use crate::map::{Base, BaseEntry, Claim, Claims, Confidence, Kind, Owner};
 use crate::process::Process;
 use crate::targets::at;
 
@@ -147,19 +147,28 @@ fn claim_vdso(process: &Process, base: &Base, claims: &mut Claims) {
     if let Some(start) = target.facts().auxv(at::SYSINFO_EHDR).map(Addr::new)
         && let Some(mapping) = base.at(start)
     {
+        // The kernel maps its whole file, which has more after the one segment: section headers and symbols. A dump that
+        // joins mappings may have others behind it.
         let image = elf::read(&process.memory, start, page).map(|i| i.range.end);
-        let end = image.unwrap_or(mapping.range.end).min(mapping.range.end);
+        let is_own = mapping.range.start == start && mapping.range.len() <= limits::MAX_VDSO;
+        let end = image.filter(|_| !is_own).unwrap_or(mapping.range.end).min(mapping.range.end);
         add(AddrRange::new(start, end), Confidence::Exact, "vdso", "AT_SYSINFO_EHDR");
+        let is_vvar = |e: &&BaseEntry| {
+            let is_read_only = e.perms.is_some_and(|p| !p.write && !p.exec);
+            is_read_only && e.file.is_none() && e.range.len() <= limits::MAX_VVAR
+        };
         // [vvar], and in newer kernels [vvar_vclock], are directly below.
         let mut top = start;
         for _ in 0..limits::MAX_VVAR_MAPPINGS {
-            let Some(below) = top.checked_sub(1).and_then(|a| base.at(a)) else { break };
-            let read_only = below.perms.is_some_and(|p| !p.write && !p.exec);
-            if !read_only || below.file.is_some() || start.since(below.range.start) > limits::MAX_VVAR {
-                break;
-            }
+            let below = top.checked_sub(1).and_then(|a| base.at(a)).filter(is_vvar);
+            let Some(below) = below.filter(|e| start.since(e.range.start) <= limits::MAX_VVAR) else { break };
             add(below.range, Confidence::Heuristic, "vvar", "a small read-only mapping right below the vdso");
             top = below.range.start;
+        }
+        // Linux 3.15 and 3.16 put it above.
+        let is_readable = |e: &&BaseEntry| e.perms.is_some_and(|p| p.read);
+        if let Some(above) = base.at(end).filter(|_| top == start).filter(is_vvar).filter(is_readable) {
+            add(above.range, Confidence::Heuristic, "vvar", "a small read-only mapping right above the vdso");
         }
     }
     if let Some(range) = base.at(VSYSCALL).and_then(|e| e.range.intersect(&AddrRange::sized(VSYSCALL, page))) {

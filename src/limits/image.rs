@@ -110,6 +110,9 @@ pub const MAX_DEMANGLE_DEPTH: (u32, u32) = (48, 128);
 /// count as well. Of 243,927 real names, one has the first two operators more often.
 pub const MAX_DEMANGLE_RETRIED: usize = 8;
 
+/// Maximum bytes of a vdso. The largest seen has 2 pages of 4 KiB; pages may have 64 KiB.
+pub const MAX_VDSO: u64 = 128 << 10;
+
 /// Maximum number of kernel mappings directly below the vdso: `[vvar]` and `[vvar_vclock]`.
 pub const MAX_VVAR_MAPPINGS: usize = 2;
 

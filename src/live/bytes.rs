@@ -42,6 +42,9 @@ mod bit {
 /// Number of pages queried in one read of pagemap. Their words fit on a small stack.
 const QUERY_PAGES: usize = 256;
 
+/// Number of runs of pages found in one call of `ptrace::scan_pages`: 24 KiB.
+const SCANNED_RUNS: usize = 1024;
+
 /// Number of pages in a stretch. A stretch starts at a multiple of it.
 const STRETCH_PAGES: usize = 64;
 
@@ -297,26 +300,28 @@ impl Bytes {
         let wanted = if part.is_some_and(|part| part.is_private) { bit::EXCLUSIVE } else { 0 };
         let (mut there, mut private, mut swapped) = (Vec::new(), Vec::new(), Vec::new());
         let mut words = vec![0; (64 << 10).min(range.len().div_ceil(page()) * 8) as usize];
-        let mut at = range.start.align_down(page());
-        while at < range.end {
-            let left = range.end.since(at).div_ceil(page()) as usize * 8;
-            let len = words.len().min(left);
-            let words = words.get_mut(..len)?;
-            if read_all(file, number(at) * 8, words).ok()? < words.len() {
-                return None;
-            }
-            for word in words.as_chunks::<8>().0 {
-                let word = u64::from_ne_bytes(*word);
-                let this = AddrRange::sized(at, page());
-                if word & bit::PRESENT != 0 && word & wanted == wanted {
-                    push(&mut there, this);
-                    if word & bit::EXCLUSIVE != 0 {
-                        push(&mut private, this);
-                    }
-                } else if word & bit::PRESENT == 0 && word & bit::SWAPPED != 0 && word & bit::GUARD == 0 {
-                    push(&mut swapped, this);
+        for run in populated(file, range) {
+            let mut at = run.start;
+            while at < run.end {
+                let left = run.end.since(at).div_ceil(page()) as usize * 8;
+                let len = words.len().min(left);
+                let words = words.get_mut(..len)?;
+                if read_all(file, number(at) * 8, words).ok()? < words.len() {
+                    return None;
                 }
-                at = this.end;
+                for word in words.as_chunks::<8>().0 {
+                    let word = u64::from_ne_bytes(*word);
+                    let this = AddrRange::sized(at, page());
+                    if word & bit::PRESENT != 0 && word & wanted == wanted {
+                        push(&mut there, this);
+                        if word & bit::EXCLUSIVE != 0 {
+                            push(&mut private, this);
+                        }
+                    } else if word & bit::PRESENT == 0 && word & bit::SWAPPED != 0 && word & bit::GUARD == 0 {
+                        push(&mut swapped, this);
+                    }
+                    at = this.end;
+                }
             }
         }
         let within = |runs: Vec<AddrRange>| runs.iter().filter_map(|run| run.intersect(&range)).collect();
@@ -347,6 +352,35 @@ impl Bytes {
         }
         Extents::new(data)
     }
+}
+
+/// Runs of pages in `range` outside of which no page is in memory or in swap. Short gaps are part of a run. The whole
+/// range, if the kernel can't find the pages (before Linux 6.7): then each page costs 8 bytes of pagemap, in memory or not.
+fn populated(pagemap: &File, range: AddrRange) -> Vec<AddrRange> {
+    let whole = AddrRange::new(range.start.align_down(page()), range.end.align_up(page()));
+    if whole.len() / page() <= QUERY_PAGES as u64 {
+        return vec![whole];
+    }
+    let mut regions = vec![ptrace::PageRegion::default(); SCANNED_RUNS];
+    let mut runs: Vec<AddrRange> = Vec::new();
+    let mut at = whole.start;
+    while at < whole.end {
+        let Ok((count, end)) = ptrace::scan_pages(pagemap, AddrRange::new(at, whole.end), &mut regions) else {
+            return vec![whole];
+        };
+        for run in regions.iter().take(count).filter_map(|region| region.range().intersect(&whole)) {
+            match runs.last_mut() {
+                Some(last) if run.start.since(last.end) / page() <= STRETCH_PAGES as u64 => last.end = run.end,
+                _ => runs.push(run),
+            }
+        }
+        // Each call must get ahead.
+        if end <= at {
+            return vec![whole];
+        }
+        at = end;
+    }
+    runs
 }
 
 fn push(runs: &mut Vec<AddrRange>, page: AddrRange) {
@@ -385,4 +419,27 @@ fn read_all(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sparse_reservation_has_as_many_runs_as_touched_pages() {
+        let (len, pagemap) = (1_usize << 38, File::open("/proc/self/pagemap").unwrap());
+        let mut map = memmap2::MmapOptions::new().len(len).no_reserve_swap().map_anon().unwrap();
+        let start = Addr::new(map.as_ptr() as u64);
+        let touched = [0, len / 3, len - 1];
+        touched.iter().for_each(|&at| map[at] = 1);
+        let runs = populated(&pagemap, AddrRange::sized(start, len as u64));
+        let covered = |at: usize| runs.iter().any(|run| run.contains(start.saturating_add(at as u64)));
+        assert!(touched.into_iter().all(covered), "{runs:?}");
+        let mut regions = [ptrace::PageRegion::default()];
+        if ptrace::scan_pages(&pagemap, AddrRange::sized(start, page()), &mut regions).is_ok() {
+            // Three pages, which may be huge.
+            let bytes: u64 = runs.iter().map(AddrRange::len).sum();
+            assert!(runs.len() == 3 && bytes <= 3 * (32 << 20), "{runs:?}");
+        }
+    }
 }

@@ -1,4 +1,5 @@
-//! System calls that stop a thread, read its registers and resume it, and one that reads scattered words of memory.
+//! System calls that stop a thread, read its registers and resume it, one that reads scattered words of memory, and one
+//! that finds the pages in memory.
 //!
 //! They are called directly, because no safe crate has what is needed. A thread may be stopped while a real-time signal
 //! is delivered, and must be resumed with this signal. Runtimes send each other such signals: CoreCLR to suspend
@@ -8,9 +9,11 @@
 //! ptrace(2): all requests for a thread must come from the thread that seized it.
 #![allow(unsafe_code)]
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::targets::dump_notes::RegisterSet;
 use crate::targets::{Arch, Registers};
 
@@ -42,6 +45,39 @@ const MAX_REGISTERS: usize = 64;
 
 /// Maximum number of addresses in one process_vm_readv(2) call (`UIO_MAXIOV`).
 pub(super) const MAX_ADDRESSES: usize = 1024;
+
+/// `PAGEMAP_SCAN` of linux/fs.h: `_IOWR('f', 16, struct pm_scan_arg)`.
+const PAGEMAP_SCAN: u32 = 3 << 30 | (size_of::<PageScan>() as u32) << 16 | (b'f' as u32) << 8 | 16;
+
+/// `PAGE_IS_PRESENT` and `PAGE_IS_SWAPPED` of linux/fs.h.
+const PRESENT_OR_SWAPPED: u64 = 1 << 3 | 1 << 4;
+
+/// `struct pm_scan_arg` of linux/fs.h.
+#[repr(C)]
+#[derive(Default)]
+struct PageScan {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+/// `struct page_region` of linux/fs.h.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct PageRegion {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
 
 /// State of a thread that was asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,6 +212,36 @@ pub(super) fn words(pid: u32, addrs: &[Addr]) -> Vec<u64> {
     let got = unsafe { libc::process_vm_readv(pid as libc::pid_t, &ours, 1, theirs.as_ptr(), theirs.len() as _, 0) };
     out.truncate(usize::try_from(got).unwrap_or(0) / word);
     out
+}
+
+/// Finds the runs of pages in `range` that are in memory or in swap. Fills `out` from its start. Returns the number of
+/// runs, and the address up to which pages were visited: the end of `range`, or less if `out` is full. The kernel steps
+/// over memory without page tables, so this takes time in proportion to resident memory.
+///
+/// # Errors
+/// ENOTTY before Linux 6.7, which has no such call.
+pub(super) fn scan_pages(pagemap: &File, range: AddrRange, out: &mut [PageRegion]) -> io::Result<(usize, Addr)> {
+    let mut scan = PageScan {
+        size: size_of::<PageScan>() as u64,
+        start: range.start.get(),
+        end: range.end.get(),
+        vec: out.as_mut_ptr().expose_provenance() as u64,
+        vec_len: out.len() as u64,
+        category_anyof_mask: PRESENT_OR_SWAPPED,
+        return_mask: PRESENT_OR_SWAPPED,
+        ..PageScan::default()
+    };
+    // SAFETY: the kernel reads and writes the structure, whose length is in it, and writes at most `vec_len` regions to
+    // `vec`; both outlive the call.
+    let got = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN as _, std::ptr::from_mut(&mut scan)) };
+    let count = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+    Ok((count, Addr::new(scan.walk_end)))
+}
+
+impl PageRegion {
+    pub(super) fn range(self) -> AddrRange {
+        AddrRange::new(Addr::new(self.start), Addr::new(self.end))
+    }
 }
 
 fn done(got: libc::c_long) -> io::Result<()> {

@@ -3,7 +3,28 @@
 use byteorder::{ByteOrder, LittleEndian};
 
 use crate::addr::{Addr, AddrRange};
-use crate::targets::Target;
+use crate::memory::Memory;
+use crate::targets::{PieceState, Target};
+
+/// Returns the parts of `range` that may be nonzero. Most of a sparse process is memory that was never written.
+pub(crate) fn data_parts(target: &dyn Target, memory: &dyn Memory, range: AddrRange) -> Vec<AddrRange> {
+    let extents = target.extents();
+    let mut out = Vec::new();
+    for piece in target.facts().space.pieces.overlapping(range) {
+        let Some(part) = piece.range.intersect(&range) else { continue };
+        let PieceState::Dumped(place) = piece.state else {
+            out.extend(memory.readable_parts(part, u64::MAX));
+            continue;
+        };
+        let from = place.saturating_add(part.start.since(piece.range.start));
+        out.extend(
+            extents
+                .within(from..from.saturating_add(part.len()))
+                .map(|data| AddrRange::sized(part.start.saturating_add(data.start - from), data.end - data.start)),
+        );
+    }
+    out
+}
 
 /// A run of dumped memory. It starts at a multiple of 8.
 #[derive(Clone, Copy)]

@@ -32,6 +32,8 @@ mod counts;
 mod debuggers;
 mod fill;
 mod heaps;
+#[cfg(test)]
+mod invalid_parts;
 mod left;
 mod letters;
 mod names;

@@ -90,3 +90,4 @@ mod unpacking;
 mod warnings;
 mod watch;
 mod whatis;
+mod writers;

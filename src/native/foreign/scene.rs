@@ -9,9 +9,10 @@ use crate::image::{ModuleKind, symbols};
 use crate::limits;
 use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::memory::Memory;
+use crate::memory::window::data_parts;
 use crate::process::Process;
 use crate::range_map::RangeMap;
-use crate::targets::{Arch, PieceState, Target};
+use crate::targets::{Arch, Target};
 
 /// Bytes of data per read.
 const BLOCK: u64 = 1 << 20;
@@ -248,22 +249,7 @@ impl<'a> Scene<'a> {
     /// Returns the parts of `range` that may be nonzero. Most of a sparse process is memory that was never written.
     fn data_parts(&self, range: AddrRange) -> Vec<AddrRange> {
         let Some(target) = self.target else { return self.memory.readable_parts(range, u64::MAX) };
-        let extents = target.extents();
-        let mut out = Vec::new();
-        for piece in target.facts().space.pieces.overlapping(range) {
-            let Some(part) = piece.range.intersect(&range) else { continue };
-            let PieceState::Dumped(place) = piece.state else {
-                out.extend(self.memory.readable_parts(part, u64::MAX));
-                continue;
-            };
-            let from = place.saturating_add(part.start.since(piece.range.start));
-            out.extend(
-                extents
-                    .within(from..from.saturating_add(part.len()))
-                    .map(|data| AddrRange::sized(part.start.saturating_add(data.start - from), data.end - data.start)),
-            );
-        }
-        out
+        data_parts(target, self.memory, range)
     }
 
     /// Visits the multiples of `align` in unclaimed memory that are in the core, until `visit` returns false. Leaves out

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::bytes;
 use crate::image::{Module, ModuleKind};
 use crate::limits;
 use crate::map::{Base, Confidence};
 use crate::memory::walk::Walks;
+use crate::memory::window::data_parts;
 use crate::memory::{Fault, Memory};
 use crate::native::libc;
 use crate::native::malloc::MallocHeap;
@@ -234,7 +235,7 @@ impl Finder<'_> {
     }
 
     /// Returns the heaps of `arenas`, and every other heap found at a multiple of HEAP_MAX_SIZE, by address.
-    pub(super) fn arena_heaps(&self, arenas: &BTreeSet<Addr>) -> BTreeMap<Addr, MallocHeap> {
+    pub(super) fn arena_heaps(&self, arenas: &BTreeSet<Addr>, process: &Process) -> BTreeMap<Addr, MallocHeap> {
         let mut out = BTreeMap::new();
         for &state in arenas {
             if let Some(heap) = self.first_heap(state)
@@ -243,28 +244,32 @@ impl Finder<'_> {
                 out.insert(heap, found);
             }
         }
-        self.scan(&mut out);
+        self.scan(&mut out, process);
         out
     }
 
-    /// Adds a heap for every multiple of HEAP_MAX_SIZE in the core that has a `heap_info`.
-    fn scan(&self, heaps: &mut BTreeMap<Addr, MallocHeap>) {
+    /// Adds a heap for every multiple of HEAP_MAX_SIZE in the core that has a `heap_info`. Pages that were never written
+    /// have none, and a process may have reserved terabytes of them.
+    fn scan(&self, heaps: &mut BTreeMap<Addr, MallocHeap>, process: &Process) {
         let max = self.shape.heap.heap_max;
         let mut probes = 0;
+        let mut past = Addr::NULL;
         for e in self.base.entries.iter().filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.write)) {
-            let mut at = e.range.start.align_up(max);
-            while at < e.range.end && !at.is_null() {
-                if probes >= limits::MAX_MALLOC_HEAPS {
-                    return;
+            for data in data_parts(process.target(), self.memory, e.range) {
+                let mut at = data.start.align_down(PAGE).max(e.range.start).max(past).align_up(max);
+                while at < data.end && !at.is_null() {
+                    if probes >= limits::MAX_MALLOC_HEAPS {
+                        return;
+                    }
+                    probes += 1;
+                    if !heaps.contains_key(&at)
+                        && let Some(found) = self.heap_at(at, "at a multiple of HEAP_MAX_SIZE")
+                    {
+                        heaps.insert(at, found);
+                    }
+                    let Some(next) = at.checked_add(max) else { return };
+                    (at, past) = (next, next);
                 }
-                probes += 1;
-                if !heaps.contains_key(&at)
-                    && let Some(found) = self.heap_at(at, "at a multiple of HEAP_MAX_SIZE")
-                {
-                    heaps.insert(at, found);
-                }
-                let Some(next) = at.checked_add(max) else { break };
-                at = next;
             }
         }
     }

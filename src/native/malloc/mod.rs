@@ -155,7 +155,7 @@ pub fn find(process: &Process, base: &Base) -> Result<Malloc, LayoutError> {
         found.params = params::find(&finder, main, found.heaps.first(), fastbins);
         found.module = Some(main.module);
     }
-    found.heaps.extend(finder.arena_heaps(&states).into_values());
+    found.heaps.extend(finder.arena_heaps(&states, process).into_values());
     if !found.heaps.iter().any(|h| h.main) {
         found.heaps.extend(finder.guess_main_heap(process));
     }

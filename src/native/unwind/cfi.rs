@@ -132,10 +132,12 @@ impl<'m> Tables<'m> {
                     None
                 }
                 RegisterRule::SameValue => regs.get(register.0),
-                RegisterRule::Offset(offset) => Some(machine.word(cfa.wrapping_add_signed(*offset))?),
+                RegisterRule::Offset(offset) => Some(machine.register(cfa.wrapping_add_signed(*offset))?),
                 RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset)),
                 RegisterRule::Register(other) => regs.get(other.0),
-                RegisterRule::Expression(expression) => Some(machine.word(machine.evaluate(expression, Some(cfa))?)?),
+                RegisterRule::Expression(expression) => {
+                    Some(machine.register(machine.evaluate(expression, Some(cfa))?)?)
+                }
                 RegisterRule::ValExpression(expression) => Some(machine.evaluate(expression, Some(cfa))?),
                 RegisterRule::Constant(value) => Some(*value),
             };
@@ -212,6 +214,11 @@ struct Machine<'a, 'f> {
 impl<'f> Machine<'_, 'f> {
     fn word(&self, at: u64) -> Result<u64, CfiError> {
         self.memory.u64(Addr::new(at)).map_err(CfiError::Stack)
+    }
+
+    /// A saved register. Looked at, not read as a structure: unless it is an address, it is a value of the program.
+    fn register(&self, at: u64) -> Result<u64, CfiError> {
+        self.memory.peek_u64(Addr::new(at)).map_err(CfiError::Stack)
     }
 
     fn evaluate(&self, expression: &UnwindExpression<usize>, start: Option<u64>) -> Result<u64, CfiError> {

@@ -135,7 +135,7 @@ impl<'p> Unwinder<'p> {
     pub fn by_frame_pointer(&self, step: &UnwoundFrame, stack: AddrRange) -> Option<UnwoundFrame> {
         let fp = step.regs.fp().filter(|fp| fp.is_aligned(8) && stack.contains(*fp) && *fp >= step.regs.sp())?;
         let memory = &self.process.memory;
-        let (above, back) = (memory.u64(fp).ok()?, memory.u64(fp.checked_add(8)?).ok()?);
+        let (above, back) = (memory.peek_u64(fp).ok()?, memory.peek_u64(fp.checked_add(8)?).ok()?);
         let mut regs = Regs::new(step.regs.arch(), Addr::NULL, fp.checked_add(16)?);
         regs.set_ip(back);
         regs.set(regs.fp_number(), Some(above));
@@ -152,7 +152,7 @@ impl<'p> Unwinder<'p> {
         match step.regs.link() {
             Some(link) => regs.set_ip(link),
             None => {
-                regs.set_ip(self.process.memory.u64(sp).ok().filter(|_| stack.contains(sp))?);
+                regs.set_ip(self.process.memory.peek_u64(sp).ok().filter(|_| stack.contains(sp))?);
                 regs.set_sp(sp.checked_add(8)?);
             }
         }
@@ -174,7 +174,7 @@ impl<'p> Unwinder<'p> {
             if !stack.contains(at) {
                 return None;
             }
-            let word = memory.u64(at).ok()?;
+            let word = memory.peek_u64(at).ok()?;
             let above = at.checked_add(8)?;
             let mut regs = Regs::new(step.regs.arch(), Addr::NULL, above);
             regs.set_ip(word);

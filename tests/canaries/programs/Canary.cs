@@ -315,6 +315,18 @@ static class Canary
         GC.KeepAlive(guid);
     }
 
+    // The number is in a callee-saved register while the thread sleeps. A collection unwinds from the runtime's frame and
+    // notes where the register was saved. A method with a loop is optimized at once; others have variables on the stack.
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static void RegisterThatStays()
+    {
+        long local = number("saved_register");
+        for (int i = 0; i < 3; i++) Thread.Yield();
+        Interlocked.Increment(ref ready);
+        Thread.Sleep(Timeout.Infinite);
+        Console.WriteLine(local);
+    }
+
     static void HandlerThatStays()
     {
         threadStaticText = text("thread_static_text");
@@ -342,6 +354,9 @@ static class Canary
         Objects();
         NativeMemoryAndFiles();
         GC.KeepAlive(Compiled(5));
+        Start("register", RegisterThatStays);
+        while (ready < 1) Thread.Sleep(20);
+        Thread.Sleep(200);
         GC.Collect();
         GC.WaitForPendingFinalizers();
         GC.Collect();
@@ -351,7 +366,7 @@ static class Canary
         Start("frame", FrameThatStays);
         Start("handler", HandlerThatStays);
         Start(name("thread_name"), () => { Interlocked.Increment(ref ready); Thread.Sleep(Timeout.Infinite); });
-        while (ready < 3) Thread.Sleep(20);
+        while (ready < 4) Thread.Sleep(20);
         list.Add(text("gen0_string"));
         graph = new Node { Text = text("gen0_object_text"), Next = new Node { Text = literal } };
         others.Add(new WeakReference(text("weak_target")));

@@ -204,6 +204,21 @@ def freed():
     return len(a) + len(b)
 
 
+def left_over():
+    """Fills blocks of the sizes of frame objects, and frees them."""
+    raw = text_bytes("frame_object_left_over")
+    blocks = [raw * (size // len(raw)) for size in range(100, 480, 8) for _ in range(300)]
+    return len(blocks)
+
+
+def nested(depth):
+    """Makes frame objects while their frames are elsewhere. The interpreter does not clear their space for them."""
+    kept.setdefault("frames", []).append(sys._getframe())
+    if depth == 0:
+        stay()
+    nested(depth - 1)
+
+
 def stay():
     a, n = text("local_variable"), number("local_number")
     while not ready:
@@ -221,4 +236,5 @@ kept["list"].pop()
 dead()
 hold = [bytes(1000) for _ in range(50)]
 freed()
-stay()
+left_over()
+nested(200)

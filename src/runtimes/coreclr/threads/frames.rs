@@ -2,8 +2,11 @@
 //! Thread has a list of them.
 //!
 //! Up to .NET 9 a Frame's class follows from its vtable, whose addresses are in g_dacTable (inc/vptr_list.h). From .NET
-//! 10 on the class is a number. Sources: docs/design/datacontracts/StackWalk.md; src/coreclr/vm/frames.h; vm/amd64:
-//! cgencpu.h (TransitionBlock, CalleeSavedRegisters), gmscpu.h (MachState).
+//! 10 on the class is a number.
+//!
+//! Saved registers are variables of the program, unless they are addresses. So they are looked at, not read as
+//! structures: `scrub` keeps those that lead into mapped memory. Sources: docs/design/datacontracts/StackWalk.md;
+//! src/coreclr/vm/frames.h; vm/amd64: cgencpu.h (TransitionBlock, CalleeSavedRegisters), gmscpu.h (MachState).
 
 use std::collections::HashMap;
 
@@ -224,7 +227,7 @@ impl<'p> FrameClasses<'p> {
                 // Without a return address there is no call in progress.
                 let ip = some(frame.ptr("CallerReturnAddress").ok()?)?;
                 let mut regs = self.at(ip, frame.ptr("CallSiteSP").ok()?);
-                regs.set(regs.fp_number(), frame.u64("CalleeSavedFP").ok());
+                regs.set(regs.fp_number(), self.register(frame.addr_of("CalleeSavedFP").ok()));
                 Some(regs)
             }
             SavedRegisters::Transition => {
@@ -258,10 +261,15 @@ impl<'p> FrameClasses<'p> {
         regs
     }
 
+    /// The register saved at an address.
+    fn register(&self, at: Option<Addr>) -> Option<u64> {
+        self.memory.peek_u64(at?).ok()
+    }
+
     fn callee_saved(&self, at: Addr, regs: &mut Regs) {
         let view = self.view("CalleeSavedRegisters", at);
         for (name, number) in self.names.callee_saved {
-            regs.set(*number, view.u64(name).ok());
+            regs.set(*number, self.register(view.addr_of(name).ok()));
         }
     }
 
@@ -269,7 +277,7 @@ impl<'p> FrameClasses<'p> {
         let view = self.view("T_CONTEXT", at);
         let mut regs = self.at(view.ptr(self.names.ip).ok()?, view.ptr(self.names.sp).ok()?);
         for (name, number) in self.names.context {
-            regs.set(*number, view.u64(name).ok());
+            regs.set(*number, self.register(view.addr_of(name).ok()));
         }
         (!regs.ip().is_null()).then_some(regs)
     }
@@ -292,7 +300,7 @@ impl<'p> FrameClasses<'p> {
             let pointers = state.addr_of("Pointers").ok()?;
             for (i, number) in self.names.machine.iter().enumerate() {
                 let slot = word(pointers, i).filter(|&p| p != 0);
-                regs.set(*number, slot.and_then(|p| self.memory.u64(Addr::new(p)).ok()));
+                regs.set(*number, self.register(slot.map(Addr::new)));
             }
             return Some(regs);
         }
@@ -300,7 +308,7 @@ impl<'p> FrameClasses<'p> {
         let mut regs = self.at(state.ptr(ip).ok()?, state.ptr(sp).ok()?);
         let captured = state.addr_of("Capture").ok()?;
         for (i, number) in self.names.machine.iter().enumerate() {
-            regs.set(*number, word(captured, i));
+            regs.set(*number, self.register(captured.checked_add(8 * i as u64)));
         }
         Some(regs)
     }

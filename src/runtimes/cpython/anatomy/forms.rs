@@ -1,4 +1,21 @@
 //! Meaning of the bytes of an object, by the form of its type.
+//!
+//! An interpreter does not clear the memory of most objects. What it has not written is left over from the block's
+//! earlier contents, which may be anybody's text. So each structure stays only as far as it is valid:
+//!
+//! | structure | stays | condition |
+//! |---|---|---|
+//! | header, and the collector's before it | all | the interpreter writes them for every object |
+//! | `ob_size` | all | the size that it means fits into the block, or the object is static |
+//! | str, int, bytes, bytearray, list, dict, set, array, ndarray, weak reference | named fields | written for every object |
+//! | type | the struct and its `__slots__` | cleared when it is made |
+//! | deque | the struct | cleared when it is made; fields of subclasses are not in it |
+//! | code | the struct without its padding | the fields are written for every object |
+//! | generator, coroutine | the fields that readers need | written for every object |
+//! | frame object | the fields that readers need | written for every object; blocks of `try` (up to 3.10) are not |
+//! | frame inside these | the fields that readers need | the object has a frame; bytes after its used part are left over |
+//! | PyDictValues | the header without its padding | written for every table |
+//! | table of keys | the header | written for every table |
 
 use super::memory;
 use super::names::KeptNames;
@@ -6,7 +23,7 @@ use super::numeric_fields::NumericFields;
 use crate::addr::{Addr, AddrRange, WORD};
 use crate::limits;
 use crate::runtimes::api::anatomy::Meaning;
-use crate::runtimes::cpython::heap::Heap;
+use crate::runtimes::cpython::heap::{FrameSpace, Heap, frame_space};
 use crate::runtimes::cpython::objects::{Objects, PyType, TextContent, TypeForm, flags};
 
 /// Size in bytes of an integer's digit.
@@ -20,6 +37,30 @@ const ITEM_SIZE: u64 = 4;
 
 /// Maximum number of bytes per text unit. Four-byte characters count as two units, so that their zero halves stay zero.
 const WIDEST: u64 = 2;
+
+/// Fields that readers need, with their sizes in bytes. All versions are in one list; each has some of the fields.
+/// Pointers are among them, because in a program that is not position-independent few words count as addresses.
+const GENERATOR: &[(&str, u64)] = &[("gi_frame", WORD), ("gi_code", WORD), ("gi_frame_state", 1)];
+const FRAME_OBJECT: &[(&str, u64)] = &[
+    ("f_back", WORD),
+    ("f_code", WORD),
+    ("f_frame", WORD),
+    ("f_lasti", 4),
+    ("f_stackdepth", 4),
+    ("f_stacktop", WORD),
+    ("f_valuestack", WORD),
+];
+const FRAME: &[(&str, u64)] = &[
+    ("f_code", WORD),
+    ("f_executable", WORD),
+    ("instr_ptr", WORD),
+    ("is_entry", 1),
+    ("owner", 1),
+    ("prev_instr", WORD),
+    ("previous", WORD),
+    ("stackpointer", WORD),
+    ("stacktop", 4),
+];
 
 pub(super) struct ObjectDescriber<'a, 'h, 'p> {
     heap: &'h Heap<'p>,
@@ -42,7 +83,7 @@ impl<'a, 'h, 'p> ObjectDescriber<'a, 'h, 'p> {
             self.keep(at.saturating_sub(kind.prefix), kind.prefix);
         }
         self.keep(at, shape.object);
-        if kind.has_size() && kind.form != TypeForm::Text {
+        if self.has_size(at, kind, end, fixed) {
             self.keep(at.saturating_add(shape.ob_size), WORD);
         }
         match kind.form {
@@ -56,8 +97,12 @@ impl<'a, 'h, 'p> ObjectDescriber<'a, 'h, 'p> {
             TypeForm::Set => self.set(at),
             TypeForm::Type => self.kind(at),
             TypeForm::Weak => self.value_of("PyWeakReference", "hash", at),
-            TypeForm::Generator | TypeForm::Frame => self.frame(at, kind, end),
-            TypeForm::Deque => self.keep(at, kind.basicsize),
+            TypeForm::Generator => self.generator(at, end),
+            TypeForm::Frame => self.frame(at, end),
+            TypeForm::Deque => {
+                let size = self.heap.runtime().layout.size("dequeobject").unwrap_or(shape.object);
+                self.keep(at, size.min(kind.basicsize));
+            }
             TypeForm::Array => {
                 // The item size is in the descriptor, which belongs to the module.
                 let descr = shape.array_descr.and_then(|offset| self.objects.ptr_at(at, offset));
@@ -69,7 +114,7 @@ impl<'a, 'h, 'p> ObjectDescriber<'a, 'h, 'p> {
             }
             TypeForm::NdArray => self.ndarray(at),
             TypeForm::Plain if kind.name == "code" => self.code(at, kind, end),
-            TypeForm::Plain if kind.name == "frame" => self.frame(at, kind, end),
+            TypeForm::Plain if kind.name == "frame" => self.frame(at, end),
             TypeForm::Plain => {}
         }
         if matches!(kind.form, TypeForm::Plain | TypeForm::Dict) {
@@ -77,7 +122,7 @@ impl<'a, 'h, 'p> ObjectDescriber<'a, 'h, 'p> {
             self.words(at, &numeric_fields);
         }
         if kind.is(flags::INLINE_VALUES) {
-            self.keep(at.saturating_add(kind.items()), shape.dict.first_value);
+            self.keep(at.saturating_add(kind.items()), memory::values_head(self.heap));
         }
     }
 
@@ -205,33 +250,68 @@ impl<'a, 'h, 'p> ObjectDescriber<'a, 'h, 'p> {
         self.keep(at, shape.heap_size.saturating_add(members));
     }
 
-    /// Describes an object that contains a frame, up to the frame's variables.
-    fn frame(&mut self, at: Addr, kind: &PyType, end: Addr) {
-        let shape = self.objects.shape;
-        // Until its function returns, a frame is on the data stack, and the space in its object has old contents.
-        if let Some(frame) = shape.frame_object.filter(|_| kind.form == TypeForm::Frame)
-            && self.objects.ptr_at(at, frame.frame) != at.checked_add(frame.own)
-        {
-            self.keep(at, frame.own);
-            self.value(at.saturating_add(frame.own), end);
-            return;
+    /// Whether `ob_size` is the object's number of items. A type of an extension may have an item size, and something else
+    /// at this offset.
+    fn has_size(&self, at: Addr, kind: &PyType, end: Addr, fixed: bool) -> bool {
+        if !kind.has_size() || kind.form == TypeForm::Text {
+            return false;
         }
-        let layout = &self.heap.runtime().layout;
-        let inside = match kind.form {
-            TypeForm::Generator => shape.generator.map(|shape| shape.frame),
-            _ => shape.frame_object.map(|shape| shape.own),
-        };
-        let variables = layout.positive("_PyInterpreterFrame", "localsplus").ok();
-        let len = inside.zip(variables).map(|(inside, variables)| inside.saturating_add(variables));
-        let old = || layout.positive("PyFrameObject", "f_localsplus").ok().filter(|_| kind.form == TypeForm::Plain);
-        self.keep(at, len.or_else(old).unwrap_or(kind.basicsize));
+        // An int's sign is that of its number of digits, and heap types have descriptors of members behind them.
+        let items = || self.objects.ob_size(at).map_or(u64::MAX, i64::unsigned_abs).saturating_mul(kind.itemsize);
+        fixed || at.saturating_add(kind.basicsize).saturating_add(items()) <= end
+    }
+
+    /// Keeps fields of an interpreter's struct, as far as this version has them.
+    fn fields(&mut self, of: &str, at: Addr, fields: &[(&str, u64)]) {
+        for (field, len) in fields {
+            if let Ok(offset) = self.heap.runtime().layout.positive(of, field) {
+                self.keep(at.saturating_add(offset), *len);
+            }
+        }
+    }
+
+    fn generator(&mut self, at: Addr, end: Addr) {
+        self.fields("PyGenObject", at, GENERATOR);
+        self.frame_inside(TypeForm::Generator, at, end);
+    }
+
+    fn frame(&mut self, at: Addr, end: Addr) {
+        self.fields("PyFrameObject", at, FRAME_OBJECT);
+        if self.objects.shape.frame_object.is_some() {
+            return self.frame_inside(TypeForm::Frame, at, end);
+        }
+        // The blocks of `try`, of which only the first `f_iblock` are in use. Variables follow.
+        let offset = |field| self.heap.runtime().layout.positive("PyFrameObject", field).ok();
+        if let Some((blocks, variables)) = offset("f_blockstack").zip(offset("f_localsplus")) {
+            self.value(at.saturating_add(blocks), at.saturating_add(variables));
+        }
+    }
+
+    /// Describes the space for a frame in a generator or a frame object.
+    fn frame_inside(&mut self, form: TypeForm, at: Addr, end: Addr) {
+        match frame_space(&self.objects, &self.heap.runtime().layout, form, at) {
+            Some(FrameSpace::Empty(start)) => self.value(start, end),
+            Some(FrameSpace::Used(start, used)) => {
+                self.fields("_PyInterpreterFrame", start, FRAME);
+                if let Some(used) = used {
+                    self.value(used, end);
+                }
+            }
+            None => {}
+        }
     }
 
     /// Instructions are values, because small numbers are among them.
     fn code(&mut self, at: Addr, kind: &PyType, end: Addr) {
-        let instructions = self.heap.runtime().layout.positive("PyCodeObject", "co_code_adaptive");
+        let field = |name| self.heap.runtime().layout.positive("PyCodeObject", name).ok();
+        let instructions = field("co_code_adaptive");
         let head = instructions.unwrap_or(kind.basicsize);
-        self.keep(at, head);
+        // A number of four bytes before a pointer: padding follows it.
+        let last_number = field(if instructions.is_some() { "_co_firsttraceable" } else { "co_firstlineno" });
+        let gap = last_number.map_or(head, |offset| offset.saturating_add(4)).min(head);
+        self.keep(at, gap);
+        let after = gap.next_multiple_of(WORD).min(head);
+        self.keep(at.saturating_add(after), head.saturating_sub(after));
         self.value(at.saturating_add(head), end);
     }
 

@@ -34,7 +34,7 @@ pub(super) fn describe(heap: &Heap<'_>, range: AddrRange, kind: OwnedKind, visit
     match kind {
         OwnedKind::DictKeys => dict_keys(heap, range.start, visit),
         OwnedKind::DictValues => {
-            visit(AddrRange::sized(range.start, heap.objects().shape.dict.first_value), Meaning::Structure);
+            visit(AddrRange::sized(range.start, values_head(heap)), Meaning::Structure);
         }
         OwnedKind::SetTable => set_table(heap, range, visit),
         // A name stored in such memory is shown by its characters, not by this buffer.
@@ -43,6 +43,12 @@ pub(super) fn describe(heap: &Heap<'_>, range: AddrRange, kind: OwnedKind, visit
         }
         OwnedKind::ListItems | OwnedKind::DequeBlock => {}
     }
+}
+
+/// Length in bytes of the header of a PyDictValues: `capacity`, `size`, `embedded` and `valid`, a byte each (since
+/// 3.13). Padding follows, which nobody writes.
+pub(super) fn values_head(heap: &Heap<'_>) -> u64 {
+    heap.objects().shape.dict.first_value.min(4)
 }
 
 /// Marks a range as a value, unless it is empty or too large.

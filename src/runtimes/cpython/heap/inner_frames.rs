@@ -4,8 +4,10 @@
 use super::source::word;
 use super::visit::{RawReference, Visit, Visitor};
 use crate::addr::{Addr, WORD};
-use crate::layout::StructView;
+use crate::layout::{Layout, StructView};
 use crate::limits;
+use crate::memory::Memory;
+use crate::runtimes::cpython::objects::{Objects, TypeForm};
 use crate::runtimes::cpython::shape::STACK_REF_TAGS;
 
 /// `_framestate` values from this one on mean that the frame is cleared (Include/internal/pycore_frame.h).
@@ -55,13 +57,55 @@ impl Visitor<'_, '_> {
 
     /// Size in bytes of the used part of a frame: its fields, and its variables and operands.
     fn frame_size(&self, frame: Addr) -> Option<u64> {
-        let view = StructView::new(self.objects.memory, self.layout, "_PyInterpreterFrame", frame);
-        let locals = view.addr_of("localsplus").ok()?;
-        let used = match view.has("stackpointer") {
-            true => view.ptr("stackpointer").ok()?.checked_since(locals)?,
-            false => u64::from(view.u32("stacktop").ok()?).checked_mul(WORD)?,
-        };
-        let whole = locals.checked_since(frame)?.checked_add(used)?;
-        (whole <= limits::MAX_PY_BASIC_SIZE).then_some(whole)
+        used_size(&self.objects, self.layout, frame)
     }
+}
+
+/// Size in bytes of the used part of the frame at `frame`: its fields, and its variables and operands. `None` while it
+/// is executed.
+fn used_size(objects: &Objects<'_>, layout: &Layout, frame: Addr) -> Option<u64> {
+    let view = StructView::new(objects.memory, layout, "_PyInterpreterFrame", frame);
+    let locals = view.addr_of("localsplus").ok()?;
+    let used = match view.has("stackpointer") {
+        true => view.ptr("stackpointer").ok()?.checked_since(locals)?,
+        false => u64::from(view.u32("stacktop").ok()?).checked_mul(WORD)?,
+    };
+    let whole = locals.checked_since(frame)?.checked_add(used)?;
+    (whole <= limits::MAX_PY_BASIC_SIZE).then_some(whole)
+}
+
+/// The space for a frame in an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtimes::cpython) enum FrameSpace {
+    /// There is no frame: the bytes from this address on are left over.
+    Empty(Addr),
+    /// A frame, and where its used part ends. `None` while it is executed: its end is not stored then.
+    Used(Addr, Option<Addr>),
+}
+
+/// The space for a frame in a generator or frame object. `None` if objects of this form have none.
+pub(in crate::runtimes::cpython) fn frame_space(
+    objects: &Objects<'_>,
+    layout: &Layout,
+    form: TypeForm,
+    object: Addr,
+) -> Option<FrameSpace> {
+    let (start, is_used) = match form {
+        TypeForm::Generator => {
+            let shape = objects.shape.generator?;
+            let state = objects.memory.peek_u64(object.checked_add(shape.frame_state & !7)?).ok()?;
+            let state = (state >> (8 * (shape.frame_state & 7))) as u8 as i8;
+            (object.checked_add(shape.frame)?, state < FRAME_CLEARED)
+        }
+        TypeForm::Frame => {
+            let shape = objects.shape.frame_object?;
+            let own = object.checked_add(shape.own)?;
+            (own, objects.ptr_at(object, shape.frame) == Some(own))
+        }
+        _ => return None,
+    };
+    Some(match is_used {
+        true => FrameSpace::Used(start, used_size(objects, layout, start).and_then(|size| start.checked_add(size))),
+        false => FrameSpace::Empty(start),
+    })
 }

@@ -36,6 +36,7 @@ mod visit;
 mod walk;
 
 pub use fields::NdArray;
+pub(in crate::runtimes::cpython) use inner_frames::{FrameSpace, frame_space};
 pub use owned::OwnedKind;
 
 use std::collections::HashMap;
