@@ -99,6 +99,11 @@ impl<'p> Session<'p> {
         &self.whole().undecided_views
     }
 
+    /// Second views of shared memory, with the address of each in the first view. By address.
+    pub(crate) fn second_views(&self) -> &[(AddrRange, Addr)] {
+        &self.whole().second_views
+    }
+
     fn whole(&self) -> &Introspection {
         self.whole.get_or_init(|| {
             was_read("map");

@@ -75,6 +75,18 @@ pub(crate) fn by_group(
     groups: usize,
     zeros: Option<&ZeroMap>,
 ) -> Vec<Resident> {
+    let shares = figures_by_group(session, residence, ranges, groups, zeros);
+    shares.iter().map(|share| resident(residence, share)).collect()
+}
+
+/// The figures that [`by_group`] returns as columns.
+pub(crate) fn figures_by_group(
+    session: &Session<'_>,
+    residence: &Residence,
+    ranges: &[(AddrRange, usize)],
+    groups: usize,
+    zeros: Option<&ZeroMap>,
+) -> Vec<GroupFigures> {
     let mut shares = vec![GroupFigures::default(); groups];
     let mut left: Vec<(AddrRange, usize)> = ranges.iter().copied().filter(|(range, _)| !range.is_empty()).collect();
     left.sort_unstable();
@@ -98,7 +110,39 @@ pub(crate) fn by_group(
         shares.iter_mut().zip(&divided.groups).for_each(|(sum, share)| sum.add(share));
         left = over;
     }
-    shares.iter().map(|share| resident(residence, share)).collect()
+    shares
+}
+
+/// Figures of each region of the map.
+pub(crate) struct ByRegion {
+    /// In the order of the map.
+    pub(crate) regions: Vec<GroupFigures>,
+    /// Parts of mappings that no region covers, because the core does not list them.
+    pub(crate) unlisted: Vec<(AddrRange, GroupFigures)>,
+}
+
+/// Divides resident memory among the regions of the map. The sum of all figures is that of all mappings.
+pub(crate) fn by_region(session: &Session<'_>, residence: &Residence, zeros: Option<&ZeroMap>) -> ByRegion {
+    let regions = &session.map().regions;
+    let mut parts: Vec<GroupRange> = regions
+        .iter()
+        .enumerate()
+        .map(|(i, r)| GroupRange { range: r.range, group: Some(i), unbacked: r.kind == Kind::StackGuard })
+        .collect();
+    let covered: Vec<AddrRange> = regions.iter().map(|region| region.range).collect();
+    let mut unlisted: Vec<AddrRange> = Vec::new();
+    for mapping in residence.mappings.iter() {
+        let from = covered.partition_point(|range| range.end <= mapping.range.start);
+        let to = covered.partition_point(|range| range.start < mapping.range.end);
+        unlisted.extend(mapping.range.without(covered.get(from..to).unwrap_or_default()));
+    }
+    let others = unlisted.iter().zip(regions.len()..);
+    parts.extend(others.map(|(range, i)| GroupRange { range: *range, group: Some(i), unbacked: false }));
+    parts.sort_unstable_by_key(|part| part.range);
+    let groups = regions.len().saturating_add(unlisted.len());
+    let mut figures = divide_by(session, residence, &parts, groups, zeros).groups;
+    let others = figures.split_off(regions.len().min(figures.len()));
+    ByRegion { regions: figures, unlisted: unlisted.into_iter().zip(others).collect() }
 }
 
 /// Returns the bytes of each group that take up memory: resident bytes if they are known, otherwise bytes in pages of

@@ -65,20 +65,19 @@ pub(crate) fn print(text: &[u8]) {
     queue().add(text);
 }
 
-/// Prints a line of a log. If too much text waits, the line is left out while a process is stopped; otherwise this
-/// waits.
+/// Prints a line of a log, and waits until it is written. While a process is stopped it does not wait, and leaves the
+/// line out if too much text waits.
 pub(crate) fn log(line: &[u8]) {
-    let is_full = |queue: &mut Queue| queue.waiting.len().saturating_add(line.len()) > MAX_WAITING;
     let mut queue = queue();
-    while is_full(&mut queue) {
-        if stops::is_any() || !queue.has_thread {
-            queue.left_out += 1;
-            return;
-        }
+    if stops::is_any() && queue.waiting.len().saturating_add(line.len()) > MAX_WAITING {
+        queue.left_out += 1;
+        return;
+    }
+    queue.add(line);
+    while queue.has_thread && !queue.is_idle() && !stops::is_any() {
         let waited = CHANGED.wait_timeout(queue, Duration::from_millis(100));
         queue = waited.unwrap_or_else(PoisonError::into_inner).0;
     }
-    queue.add(line);
 }
 
 /// Whether everything was written.

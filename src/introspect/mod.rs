@@ -3,7 +3,7 @@
 
 mod images;
 
-use crate::addr::AddrRange;
+use crate::addr::{Addr, AddrRange};
 use crate::diag::{Diagnostics, WarningCode};
 use crate::map::{AddressMap, Claim, Claims, Confidence, Kind, Owner};
 use crate::memory;
@@ -23,6 +23,8 @@ pub(crate) struct Introspection {
     pub(crate) malloc: Malloc,
     /// Shared memory that may be a second view of other shared memory. By address, disjoint.
     pub(crate) undecided_views: Vec<AddrRange>,
+    /// Second views of shared memory, with the address of each in the first view. By address.
+    pub(crate) second_views: Vec<(AddrRange, Addr)>,
 }
 
 /// Runs all introspectors and resolves their claims. `stacks` are the stacks found by evidence; `runtimes` adds the
@@ -34,7 +36,7 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
     images::claim(process, base, &mut claims);
     drop(modules);
     claim_diag_page(process, &mut claims);
-    let undecided_views = claim_aliases(process, &mut claims);
+    let (second_views, undecided_views) = claim_aliases(process, &mut claims);
     let mut stacks = stacks.clone();
     native::stacks::claim(process, &stacks, false, &mut claims);
     let mut malloc = native::malloc::find(process, base).unwrap_or_else(|e| {
@@ -57,7 +59,7 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
         process.diag.partial(WarningCode::Limit, "too many claims on the memory; some labels are missing");
     }
     let map = AddressMap::resolve(process.facts(), base.clone(), claims);
-    Introspection { map, stacks, malloc, undecided_views }
+    Introspection { map, stacks, malloc, undecided_views, second_views }
 }
 
 /// Claims createdump's own page. It is a PT_LOAD and so in the base, but not memory of the process.
@@ -74,10 +76,13 @@ fn claim_diag_page(process: &Process, claims: &mut Claims) {
     }
 }
 
-/// Claims second views of shared pages. Returns the ranges that may be second views.
-fn claim_aliases(process: &Process, claims: &mut Claims) -> Vec<AddrRange> {
+/// Claims second views of shared pages. Returns them with their addresses in the first view, and the ranges that may be
+/// second views.
+fn claim_aliases(process: &Process, claims: &mut Claims) -> (Vec<(AddrRange, Addr)>, Vec<AddrRange>) {
     let _phase = process.enter(Phase::Aliases);
     let views = memory::alias::find(process.target());
+    let mut seconds: Vec<(AddrRange, Addr)> = views.aliases.iter().map(|alias| (alias.range, alias.first)).collect();
+    seconds.sort_unstable();
     for alias in views.aliases {
         claims.add(Claim {
             range: alias.range,
@@ -92,7 +97,7 @@ fn claim_aliases(process: &Process, claims: &mut Claims) -> Vec<AddrRange> {
             evidence: alias.evidence().into(),
         });
     }
-    views.undecided
+    (seconds, views.undecided)
 }
 
 /// Maximum number of threads named in a warning.

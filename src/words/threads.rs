@@ -14,6 +14,8 @@ words! {
         Signal = "signal",
         /// A stack that a thread switched to: of a coroutine, fiber or goroutine.
         Switched = "switched",
+        /// Of a fiber that waits (`makecontext`).
+        Fiber = "fiber",
         /// Cached by glibc for reuse after its thread ended.
         Cached = "cached",
         /// A copy, made by fork, of a stack of the parent process. Its thread does not run here.

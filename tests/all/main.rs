@@ -86,6 +86,7 @@ mod threads;
 mod toy_runtime;
 mod toy_target;
 mod triage;
+mod triage_resident;
 mod unpacking;
 mod warnings;
 mod watch;

@@ -24,8 +24,8 @@ fn number(v: &Value) -> u64 {
 fn what_a_program_leaks_comes_first() {
     for (shape, id, words) in [
         ("mmap", "anonymous", "text"),
-        ("nodes", "malloc-equal-blocks", "equal malloc blocks of 48 bytes"),
-        ("vector", "malloc-large-block", "a vector or buffer that grew"),
+        ("nodes", "malloc-equal-blocks", "malloc blocks of 48 bytes"),
+        ("vector", "malloc-large-block", "One malloc block of"),
         ("ended", "cached-stacks", "neither joined"),
         ("memfd", "shared-memory", "memfd:frames"),
     ] {

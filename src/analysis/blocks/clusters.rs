@@ -79,7 +79,7 @@ pub(crate) fn clusters(
 /// Whether most blocks without a common first word begin with a pointer to a block. Then those that begin with null are
 /// of the same kind: the last ones of lists.
 fn has_links(of: &SizeCounts) -> bool {
-    let nulls: u64 = of.clusters.iter().filter(|a| a.content == Content::Word(0)).map(|a| a.count).sum();
+    let nulls: u64 = of.clusters.iter().filter(|a| a.content == Content::Word(0)).map(|a| a.count).saturating_sum();
     let others = of.used.saturating_sub(nulls);
     others > 0 && of.pointers.saturating_mul(2) > others
 }

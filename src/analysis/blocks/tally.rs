@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::addr::{Addr, AddrRange, PAGE, union};
 use crate::limits;
 use crate::map::Kind;
+use crate::map::kind_facts::Contents;
 use crate::memory::{Memory, OVERWRITTEN, ProcessMemory};
 use crate::native::malloc::{Chunk, Malloc, MappedChunk, Slot, SlotState, State};
 use crate::report::{ChunkPlace, ChunkRow, ChunkState, ChunkSum};
@@ -137,7 +138,7 @@ impl<'a> BlockReader<'a> {
         let process = session.process;
         let (memory, malloc, labels) = (&process.memory, session.malloc(), session.block_labels());
         let modules = process.modules.iter().map(|m| m.range).collect();
-        let heaps = session.map().regions.iter().filter(|r| matches!(r.kind, Kind::Malloc | Kind::Allocator));
+        let heaps = session.map().regions.iter().filter(|r| r.kind.facts().contents == Contents::Blocks);
         let heaps = union(heaps.map(|r| r.range).collect());
         BlockReader { memory, malloc, labels, modules, heaps, list }
     }

@@ -1,7 +1,5 @@
 //! Runs what a scrubbed core must still answer, to determine which bytes stay.
 
-use std::collections::BTreeMap;
-
 use rayon::prelude::*;
 
 use crate::addr::Addr;
@@ -9,7 +7,7 @@ use crate::commands::{self, Purpose, ThreadOptions};
 use crate::core::producer::DIAG_PAGE_SIZE;
 use crate::memory::Memory;
 use crate::progress::Progress;
-use crate::runtimes::api::{Heap, HeapRange, TypeIndex, UnwalkedRanges};
+use crate::runtimes::api::{Heap, HeapRange, KindBytes, TypeIndex, UnwalkedRanges};
 use crate::scrub::{Fill, Level, Plan};
 use crate::session::Session;
 use crate::sums::SaturatingAdd;
@@ -119,7 +117,7 @@ pub fn scrub_plan<'s>(session: &'s Session<'_>, fill: Fill, level: Level, progre
     session.symbols().read_all();
     // The runtime's flags, such as those of the Java VM.
     let findings = session.runtimes().into_iter().filter_map(|runtime| runtime.findings());
-    findings.filter(|findings| !findings.walks()).for_each(|findings| drop(findings.find(&BTreeMap::new())));
+    findings.filter(|findings| !findings.walks()).for_each(|findings| drop(findings.find(&KindBytes::default())));
     let threads = commands::threads(session, ThreadOptions::default());
     let names = threads.threads.into_iter().flat_map(|thread| [thread.name, thread.managed_name]).flatten().collect();
     Plan::new(session, &names, fill, level)

@@ -8,7 +8,8 @@ use crate::analysis::zero::ZeroMap;
 use crate::commands::stacks::distribution::most_common;
 use crate::commands::stacks::report::{StackGroup, StackRow, StacksReport, StacksTotal};
 use crate::commands::threads::Doing;
-use crate::map::{Confidence, Kind};
+use crate::map::{Confidence, Kind, Region};
+use crate::native::foreign::FIBER_STACK;
 use crate::native::{StackState, ThreadStack};
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
@@ -74,9 +75,11 @@ fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
 
 /// Returns a row for each stack, and for each thread without one.
 pub(in crate::commands) fn measure(session: &Session<'_>, zeros: Option<&ZeroMap>) -> Vec<StackRow> {
-    let mut rows: Vec<StackRow> = session.stacks().list.iter().map(|s| row(session, s, zeros)).collect();
+    let fibers = fiber_stacks(session);
+    let all = || session.stacks().list.iter().chain(&fibers);
+    let mut rows: Vec<StackRow> = all().map(|s| row(session, s, zeros)).collect();
     if let Some(residence) = session.process.residence() {
-        let ranges: Vec<AddrRange> = session.stacks().list.iter().map(|s| s.stack).collect();
+        let ranges: Vec<AddrRange> = all().map(|s| s.stack).collect();
         let figures = by_range(session, residence, &ranges, zeros);
         rows.iter_mut().zip(figures).for_each(|(row, figures)| row.resident = figures);
     }
@@ -92,6 +95,29 @@ pub(in crate::commands) fn measure(session: &Session<'_>, zeros: Option<&ZeroMap
         });
     }
     rows
+}
+
+/// Stacks of fibers that wait. No thread has a register in them, so the map knows them from the fibers' contexts.
+fn fiber_stacks(session: &Session<'_>) -> Vec<ThreadStack> {
+    let regions = &session.map().regions;
+    let fibers = regions.iter().enumerate().filter(|(_, r)| r.kind == Kind::Stack && &*r.detail == FIBER_STACK);
+    let stack = |(i, region): (usize, &Region)| {
+        let below = i.checked_sub(1).and_then(|i| regions.get(i)).filter(|below| below.range.end == region.range.start);
+        ThreadStack {
+            tid: None,
+            state: StackState::Fiber,
+            stack: region.range,
+            zone: AddrRange::new(region.range.start, region.range.start),
+            guard: below.filter(|below| below.kind == Kind::StackGuard).map(|below| below.range),
+            mapped: region.range,
+            sp: None,
+            control: None,
+            current: false,
+            confidence: region.confidence,
+            source: region.evidence.to_string(),
+        }
+    };
+    fibers.map(stack).collect()
 }
 
 fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> StackRow {

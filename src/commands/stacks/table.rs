@@ -143,6 +143,7 @@ impl Render for StacksReport {
 fn name(s: &StackRow) -> String {
     let what = match s.state {
         StackState::Cached => "(ended)",
+        StackState::Fiber => "(fiber)",
         StackState::Inherited => "(copied by fork)",
         StackState::Unknown if s.tid.is_none() => "(thread unknown)",
         StackState::Signal => "(signal stack)",

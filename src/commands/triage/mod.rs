@@ -1,4 +1,4 @@
-//! `triage`: explains where the memory went, most important cause first. Every written byte belongs to one finding.
+//! `triage`: explains where the memory went, most important cause first. Every byte that counts belongs to one finding.
 //! Details within a finding, such as a type that retains much or equal blocks, are findings of their own that refer to
 //! it.
 

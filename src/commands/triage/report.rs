@@ -3,6 +3,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::report::{ConditionRow, Finding};
+use crate::units::round;
 
 /// `triage`: where the memory went, most important cause first. Sizes in bytes.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -14,16 +15,24 @@ pub struct TriageReport {
     /// Bytes that the core contains in pages that are not all zero: memory that the process wrote, and dumped file
     /// contents. Pages that are mapped at two addresses count once.
     pub written: u64,
-    /// Bytes of such pages that the core contains a second time, because they are mapped at another address too.
+    /// Bytes in RAM, including hugetlbfs pages, which RSS does not count. Memory of the core that smaps does not list
+    /// counts as far as it is written. `null` if that is unknown, as of a core without
+    /// `--smaps`. If it is known, sizes and shares of the findings are of the resident and swapped bytes. Otherwise they
+    /// are of `written`.
+    pub resident: Option<u64>,
+    /// Bytes in swap. `null` if `resident` is.
+    pub swapped: Option<u64>,
+    /// Bytes that are the same pages at another address, and in none of the other figures: resident and swapped bytes if
+    /// `resident` is known, otherwise written bytes.
     pub second_views: u64,
-    /// Written bytes that the findings explain.
+    /// Bytes that the findings explain.
     pub named: NamedRow,
-    /// Ranges of written bytes with an unknown owner, largest first.
+    /// Ranges of such bytes with an unknown owner, largest first.
     pub unnamed: Vec<UnnamedRow>,
     /// Number of such ranges that are not listed.
     pub more_unnamed: u64,
-    /// Findings, most important first. Each written byte is counted in `bytes` of exactly one finding without
-    /// `within`. A finding with `within` is part of the finding with that id.
+    /// Findings, most important first. Each byte (resident or swapped if `resident` is known, otherwise written) is
+    /// counted in `bytes` of exactly one finding without `within`. A finding with `within` is part of the finding with that id.
     pub findings: Vec<Finding>,
     /// Analyses that were skipped to stay within `--budget`, in words.
     pub left_out: Vec<String>,
@@ -31,24 +40,58 @@ pub struct TriageReport {
     pub conditions: Vec<ConditionRow>,
 }
 
-/// Written bytes that a finding explains.
+/// Bytes that the findings explain.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct NamedRow {
     /// Number of bytes.
     pub bytes: u64,
-    /// Share of all written bytes, from 0 to 1.
+    /// Share of all resident and swapped bytes, or of all written bytes if those are unknown, from 0 to 1.
     pub share: f64,
 }
 
-/// A range of written memory with an unknown owner.
+/// A range of memory with an unknown owner.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct UnnamedRow {
     /// Address of its first byte.
     pub start: Addr,
     /// Address after its last byte.
     pub end: Addr,
-    /// Written bytes in the range.
+    /// Written bytes in the range. Resident and swapped bytes if they are not in the core.
     pub bytes: u64,
     /// Content of most of its pages.
     pub content: String,
+}
+
+impl TriageReport {
+    /// The word for the bytes that the findings count.
+    pub(crate) fn measure(&self) -> &'static str {
+        match (self.resident, self.swapped) {
+            (Some(_), Some(1..)) => "resident and swapped",
+            (Some(_), _) => "resident",
+            (None, _) => "written",
+        }
+    }
+
+    /// All bytes that the findings count.
+    pub(crate) fn counted(&self) -> u64 {
+        self.resident.map_or(self.written, |resident| resident.saturating_add(self.swapped.unwrap_or(0)))
+    }
+
+    /// Sums of all memory, in words.
+    pub fn sums(&self) -> String {
+        let resident = self.resident.map_or_else(String::new, |bytes| format!("{} resident, ", round(bytes)));
+        let swapped = self.swapped.filter(|bytes| *bytes > 0);
+        format!(
+            "{resident}{}{} written, {} in the core, {} mapped",
+            swapped.map_or_else(String::new, |bytes| format!("{} in swap, ", round(bytes))),
+            round(self.written),
+            round(self.in_core),
+            round(self.size)
+        )
+    }
+
+    /// How much of the memory the findings explain, in words: `99.5 % of the written bytes`.
+    pub fn explained(&self) -> String {
+        format!("{:.1} % of the {} bytes", self.named.share * 100.0, self.measure())
+    }
 }

@@ -7,7 +7,7 @@ use crate::render::{Render, csv_rows};
 use crate::report::{Finding, Severity};
 use crate::units::round;
 
-/// Share of the written bytes below which a finding that only counts bytes gets no line of its own.
+/// Share of all bytes below which a finding that only counts bytes gets no line of its own.
 const SMALL: f64 = 0.001;
 
 /// Whether a finding only counts bytes, and few of them.
@@ -18,13 +18,7 @@ fn is_small(finding: &Finding) -> bool {
 impl Render for TriageReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
-        doc.line(format!(
-            "{} written, {} in the core, {} mapped. The findings below explain {:.1} % of the written bytes.",
-            round(self.written),
-            round(self.in_core),
-            round(self.size),
-            self.named.share * 100.0
-        ));
+        doc.line(format!("{}. The findings below explain {}.", self.sums(), self.explained()));
         if self.second_views > 0 {
             doc.line(format!(
                 "{} more are the same pages at another address (regions --kind DoubleMapped).",

@@ -7,6 +7,7 @@ use crate::addr::{Addr, AddrRange, union};
 use crate::image::elf::ElfImage;
 use crate::image::{ModuleKind, symbols};
 use crate::limits;
+use crate::map::kind_facts::{Contents, Grouping};
 use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::memory::Memory;
 use crate::memory::window::data_parts;
@@ -110,7 +111,9 @@ pub(super) struct Scene<'a> {
 /// A runtime's guess does not: an allocator that is preloaded into it may be proven there. A guessed stack does, since a
 /// program may allocate stacks from any allocator.
 fn hides(claim: &Claim) -> bool {
-    let certain = claim.confidence > Confidence::Heuristic || matches!(claim.kind, Kind::Stack | Kind::StackGuard);
+    let facts = claim.kind.facts();
+    let is_stack = facts.contents == Contents::Frames || facts.group == Grouping::Guard;
+    let certain = claim.confidence > Confidence::Heuristic || is_stack;
     certain && claim.kind.specificity() > Kind::AnonRW.specificity()
 }
 

@@ -41,7 +41,7 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> UsageSplit
         let top = arena.top.and_then(|t| process.memory.u64(t.checked_add(shape.chunk.size)?).ok());
         let broken = lists.capped || lists.broken.iter().any(|(of, _)| of.is_none_or(|of| of == i));
         // A main arena without the break may have parts that were not found.
-        let found = || arena.system_mem == Some(arena.parts.iter().map(|p| p.committed.len()).sum());
+        let found = || arena.system_mem == Some(arena.parts.iter().map(|p| p.committed.len()).saturating_sum());
         let whole = arena.bins.is_some() && (arena.contiguous == arena.main || found());
         let (Some(top), false, true) = (top, broken, whole) else {
             out.unknown += committed;

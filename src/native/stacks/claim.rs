@@ -46,6 +46,7 @@ fn who(process: &Process, s: &ThreadStack) -> String {
     match (s.state, s.tid) {
         (StackState::Main, _) => "main thread".to_owned(),
         (StackState::Cached, _) => "ended thread, cached by glibc".to_owned(),
+        (StackState::Fiber, _) => "stack of a fiber".to_owned(),
         (StackState::Inherited, _) => "stack of the parent process, copied by fork".to_owned(),
         (StackState::Unknown, _) => "thread missing from the notes, or ended, cached by glibc".to_owned(),
         (_, None) => String::new(),

@@ -229,8 +229,24 @@ pub trait RuntimeFindings: Sync {
         false
     }
 
-    /// Returns the findings. `written`: bytes of the process that were written, by kind of memory.
-    fn find(&self, written: &BTreeMap<Kind, u64>) -> Vec<Finding>;
+    /// Returns the findings. `used`: memory of the process by kind.
+    fn find(&self, used: &KindBytes) -> Vec<Finding>;
+}
+
+/// Memory of a process by kind.
+#[derive(Clone, Debug, Default)]
+pub struct KindBytes {
+    /// What the bytes are, at the beginning of a sentence: `Written`, `Resident`.
+    pub measure: &'static str,
+    /// Bytes of each kind.
+    pub bytes: BTreeMap<Kind, u64>,
+}
+
+impl KindBytes {
+    /// Bytes of a kind.
+    pub fn of(&self, kind: Kind) -> u64 {
+        self.bytes.get(&kind).copied().unwrap_or(0)
+    }
 }
 
 /// The locks of a runtime.

@@ -1,6 +1,5 @@
 //! One CPython of a process, with what was read of it so far.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
@@ -12,7 +11,7 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::{
-    self, AsyncFunctions, AsyncTask, AsyncTasks, LightThread, ListedMethods, Locks, ManagedCode, ManagedRun,
+    self, AsyncFunctions, AsyncTask, AsyncTasks, KindBytes, LightThread, ListedMethods, Locks, ManagedCode, ManagedRun,
     ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, Roots, RuntimeFindings, RuntimeId, SmallBlock,
     SmallBlockSums, SmallBlocks, StackFrame, StackWalk, Structure,
 };
@@ -252,8 +251,8 @@ impl RuntimeFindings for CPython<'_> {
         true
     }
 
-    fn find(&self, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
-        findings::findings(self, written)
+    fn find(&self, used: &KindBytes) -> Vec<Finding> {
+        findings::findings(self, used)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::facts::{Finding, Severity};
 use crate::map::{Confidence, Kind};
+use crate::runtimes::api::KindBytes;
 use crate::runtimes::hotspot::HotSpot;
 use crate::shell::{quoted, whole_name};
 use crate::sums::SaturatingSum;
@@ -30,17 +31,17 @@ const OFF_HEAP: [(Kind, &str); 9] = [
     (Kind::AnonRW, "memory with no known owner"),
 ];
 
-pub(super) fn findings(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
-    let mut out = vec![off_heap(hotspot, written)];
+pub(super) fn findings(hotspot: &HotSpot<'_>, used: &KindBytes) -> Vec<Finding> {
+    let mut out = vec![off_heap(hotspot, used)];
     out.extend(loaders(hotspot));
-    out.extend(metaspace(hotspot, written));
+    out.extend(metaspace(hotspot, used));
     out.extend(code_cache(hotspot));
     out
 }
 
 /// Compares the Java heap with all other memory.
-fn off_heap(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
-    let of = |kind: Kind| written.get(&kind).copied().unwrap_or(0);
+fn off_heap(hotspot: &HotSpot<'_>, used: &KindBytes) -> Finding {
+    let of = |kind: Kind| used.of(kind);
     let heap = of(Kind::GCHeap);
     let mut rest: Vec<(u64, &str)> = OFF_HEAP.iter().map(|&(kind, name)| (of(kind), name)).collect();
     let sum = rest.iter().map(|(bytes, _)| *bytes).fold(0, u64::saturating_add);
@@ -49,7 +50,8 @@ fn off_heap(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
         rest.iter().take(4).filter(|(b, _)| *b > 0).map(|(bytes, name)| format!("{name} {}", round(*bytes))).collect();
     let max = hotspot.vm().flag("MaxHeapSize").map(|max| format!(" (limit {})", round(max))).unwrap_or_default();
     let text = format!(
-        "Written memory: Java heap {}{max}; everything else {} (without program files): {}.",
+        "{} memory: Java heap {}{max}; everything else {} (without program files): {}.",
+        used.measure,
         round(heap),
         round(sum),
         kinds.join(", ")
@@ -97,8 +99,8 @@ fn loaders(hotspot: &HotSpot<'_>) -> Option<Finding> {
 }
 
 /// Reports the memory of class metadata, and whether it is near its limit.
-fn metaspace(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Option<Finding> {
-    let of = |kind: Kind| written.get(&kind).copied().unwrap_or(0);
+fn metaspace(hotspot: &HotSpot<'_>, used: &KindBytes) -> Option<Finding> {
+    let of = |kind: Kind| used.of(kind);
     let (space, rest) = (of(Kind::ClassSpace), of(Kind::Metaspace));
     let bytes = space.saturating_add(rest);
     let vm = hotspot.vm();

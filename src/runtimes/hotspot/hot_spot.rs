@@ -1,20 +1,19 @@
 //! A HotSpot VM of a process, with its parts that were read so far.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::diag::{Warning, WarningCode, was_read};
 use crate::facts::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
-use crate::map::{Claims, Confidence, Kind};
+use crate::map::{Claims, Confidence};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
-    self, AsyncFunctions, BlockLabels, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads,
-    OwnedBuffer, Roots, RuntimeFindings, RuntimeId, StackFrame, StackWalk,
+    self, AsyncFunctions, BlockLabels, KindBytes, LightThread, ManagedCode, ManagedRuntime, ManagedThread,
+    ManagedThreads, OwnedBuffer, Roots, RuntimeFindings, RuntimeId, StackFrame, StackWalk,
 };
 use crate::runtimes::hotspot::classes::Classes;
 use crate::runtimes::hotspot::code::Code;
@@ -225,8 +224,8 @@ impl ManagedRuntime for HotSpot<'_> {
 }
 
 impl RuntimeFindings for HotSpot<'_> {
-    fn find(&self, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
-        findings::findings(self, written)
+    fn find(&self, used: &KindBytes) -> Vec<Finding> {
+        findings::findings(self, used)
     }
 }
 

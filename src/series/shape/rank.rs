@@ -25,7 +25,7 @@ impl Order {
     /// Compares all pairs of `values`.
     pub(super) fn of(values: &[f64]) -> Order {
         let pairs = values.iter().enumerate().flat_map(|(i, a)| values.iter().skip(i + 1).map(move |b| (a, b)));
-        let balance = pairs.map(|(a, b)| i64::from(b > a) - i64::from(b < a)).sum();
+        let balance = pairs.map(|(a, b)| i64::from(b > a) - i64::from(b < a)).sum::<i64>();
         let mut sorted = values.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
         let ties = sorted.chunk_by(|a, b| a == b).map(<[f64]>::len).filter(|n| *n > 1).collect();
@@ -54,7 +54,7 @@ impl Order {
         }
         // Variance with the correction for equal values (Kendall, Rank Correlation Methods, chapter 4).
         let part = |n: usize| n as f64 * (n as f64 - 1.0) * (2.0 * n as f64 + 5.0);
-        let ties: f64 = self.ties.iter().map(|n| part(*n)).sum();
+        let ties = self.ties.iter().map(|n| part(*n)).sum::<f64>();
         let variance = (part(self.count) - ties) / 18.0 * inflation.max(1.0);
         if variance <= 0.0 {
             return 1.0;
@@ -75,7 +75,7 @@ impl Order {
         }
         let pairs = self.count * self.count.saturating_sub(1) / 2;
         let rarer = pairs.saturating_sub(self.balance.unsigned_abs() as usize) / 2;
-        let tail: f64 = orders.iter().take(rarer + 1).sum();
+        let tail = orders.iter().take(rarer + 1).sum::<f64>();
         (2.0 * tail / orders.iter().sum::<f64>()).min(1.0)
     }
 }

@@ -1,6 +1,7 @@
 //! A process that runs: the same answers as of a core, and no harm done.
 
 mod blocked;
+mod resident;
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -19,6 +19,8 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("shapes", Some("truth.json")),
     // From the parent process: stacks of its threads, and which of them called fork.
     ("forked", Some("truth.json")),
+    // From the program: its contexts and their stacks.
+    ("fibers", Some("truth.json")),
     // From the allocator or runtime: bytes obtained from the system.
     ("allocators", Some("truth.json")),
     // From the process and /proc: stacks, and mappings by kind.

@@ -11,24 +11,26 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+/// Compiles a program of `tests/all/live`. `None`, with a message on stderr, if there is no C compiler.
+pub fn compile(source: &str) -> Option<(TempDir, PathBuf)> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("target");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/live").join(source);
+    let cc = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).status();
+    match cc {
+        Ok(status) => assert!(status.success(), "cc: {status}"),
+        Err(e) => {
+            eprintln!("skipped: no process to look at, as there is no C compiler (cc): {e}");
+            return None;
+        }
+    }
+    Some((folder, program))
+}
+
 /// The program. `None`, with a message on stderr the first time, if there is no C compiler.
 fn compiled() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<(TempDir, PathBuf)>> = OnceLock::new();
-    let make = || {
-        let folder = tempfile::tempdir().expect("a folder");
-        let program = folder.path().join("target");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/live/target.c");
-        let cc = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(source).status();
-        match cc {
-            Ok(status) => assert!(status.success(), "cc: {status}"),
-            Err(e) => {
-                eprintln!("skipped: no process to look at, as there is no C compiler (cc): {e}");
-                return None;
-            }
-        }
-        Some((folder, program))
-    };
-    PROGRAM.get_or_init(make).as_ref().map(|(_, program)| program.as_path())
+    PROGRAM.get_or_init(|| compile("target.c")).as_ref().map(|(_, program)| program.as_path())
 }
 
 /// A process that runs until this value is dropped.

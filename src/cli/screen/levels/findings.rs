@@ -1,6 +1,5 @@
 //! The list of findings, most important first. Until triage has finished, the findings of the summary.
 
-use coremap::program::units::round;
 use coremap::report::{Finding, Severity};
 use coremap::targets::Producer;
 
@@ -12,13 +11,7 @@ pub(super) fn level(look: &Look) -> Option<Level> {
     let live = look.core.as_ref().is_some_and(|core| core.producer == Producer::Live);
     let (findings, note) = match (&look.findings, &look.map) {
         (Some(report), _) => {
-            let mut note = format!(
-                "{} written, {} in the core, {} mapped; findings explain {:.1} % of the written bytes",
-                round(report.written),
-                round(report.in_core),
-                round(report.size),
-                report.named.share * 100.0
-            );
+            let mut note = format!("{}; findings explain {}", report.sums(), report.explained());
             for left in &report.left_out {
                 note.push_str(&format!("; skipped for time: {left}"));
             }

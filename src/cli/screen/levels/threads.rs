@@ -64,6 +64,7 @@ fn one(stack: &StackRow, thread: Option<&ThreadRow>, takes: fn(&StackRow) -> Opt
     let does = match stack.state {
         StackState::Cached => "(cached after its thread ended)".to_owned(),
         StackState::Inherited => "(copied from the parent by fork)".to_owned(),
+        StackState::Fiber => "(fiber that waits)".to_owned(),
         StackState::Signal => "(signal stack)".to_owned(),
         StackState::Switched => "(switched-to stack)".to_owned(),
         _ => stack.does.clone().unwrap_or_else(|| "-".to_owned()),

@@ -6,10 +6,10 @@ use crate::addr::{AddrRange, union};
 use crate::analysis::contents::Destinations;
 use crate::commands::anon;
 use crate::commands::triage::analysis::budget::Budget;
-use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
+use crate::commands::triage::analysis::tally::{Measure, Share, Subject, Tally};
 use crate::commands::triage::analysis::{Found, counted};
 use crate::commands::triage::report::UnnamedRow;
-use crate::map::Confidence;
+use crate::map::{Confidence, Region};
 use crate::memory::content::{Content, Filled, Makeup, filled, within};
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
@@ -19,7 +19,7 @@ use crate::units::round;
 /// Bytes whose content is classified per second.
 const TOLD: u64 = 800 << 20;
 
-/// Minimum share of all written bytes in percent, and minimum bytes, that make memory without an owner a warning.
+/// Minimum share of all bytes in percent, and minimum bytes, that make memory without an owner a warning.
 const MUCH: u64 = 20;
 const LARGE: u64 = 16 << 20;
 
@@ -35,7 +35,12 @@ pub(super) fn anonymous(
     progress: &Progress,
     found: &mut Found,
 ) {
-    let Some(share) = tally.shares.get(&Subject::Anonymous).filter(|share| share.written > 0) else { return };
+    let nothing = Share::default();
+    let share = tally.shares.get(&Subject::Anonymous).unwrap_or(&nothing);
+    let absent = not_in_core(session, tally, share, found);
+    if share.used <= absent {
+        return;
+    }
     let equal = anon::finding(session);
     let blocks = equal.as_ref().map(|equal| union(equal.blocks.clone())).unwrap_or_default();
     let regions = share.regions.iter().filter_map(|&i| session.map().regions.get(i));
@@ -48,23 +53,27 @@ pub(super) fn anonymous(
     };
     // Each page is counted once: in the equal blocks, or by its content.
     let makeup = Makeup::of(blocks.iter().flat_map(|block| within(&runs, *block)));
-    let of_blocks = makeup.written().min(share.written);
+    let of_blocks = makeup.written().min(share.used.saturating_sub(absent));
     let others: Vec<Filled> = outside(&ranges, &blocks).iter().flat_map(|range| within(&runs, *range)).collect();
     // Memory overwritten in a scrubbed core could have been anything.
     let tells_nothing = |run: &&Filled| matches!(run.content, Content::Mixed | Content::Overwritten);
     let nameless: Vec<&Filled> = others.iter().filter(tells_nothing).collect();
     let without = nameless.iter().map(|run| run.range.len()).fold(0, u64::saturating_add);
-    let without = without.min(share.written.saturating_sub(of_blocks));
-    let rest = share.written.saturating_sub(of_blocks).saturating_sub(without);
+    let without = without.min(share.used.saturating_sub(absent).saturating_sub(of_blocks));
+    let rest = share.used.saturating_sub(absent).saturating_sub(of_blocks).saturating_sub(without);
     found.findings.extend(equal.map(|equal| equal.with_all_pages(makeup, of_blocks, &destinations)));
     if rest > 0 {
         let severity = severity(rest, tally.total());
         let text = format!(
-            "{} of anonymous memory with no known owner ({}); the program or a library mapped it. Content: {}. `coremap anon` \
+            "{} of {}anonymous memory with no known owner ({}); the program or a library mapped it. {} `coremap anon` \
              lists its blocks and the pointers to them.",
             round(rest),
+            adjective(tally.measure),
             counted(share.regions.len() as u64, "mapping", "mappings"),
-            told(&destinations, others.iter().filter(|run| !tells_nothing(run)))
+            content(&destinations, &Makeup::of(others.iter().filter(|run| !tells_nothing(run)).copied()), rest, {
+                // A part of a mapping that the core lacks may have anything in it.
+                share.regions.iter().filter_map(|&i| session.map().regions.get(i)).any(is_partial)
+            })
         );
         let evidence = "contents of every page";
         found.findings.push(
@@ -103,7 +112,8 @@ fn not_looked_at(
     let (mut of_blocks, mut rest, mut mappings) = (0u64, 0u64, 0);
     for &i in &share.regions {
         let Some(region) = session.map().regions.get(i) else { continue };
-        let written = tally.written.get(i).copied().unwrap_or(0);
+        let used = tally.used.get(i).copied().unwrap_or(0);
+        let written = used.saturating_sub(absent(region, used, tally.measure));
         let told = touched(blocks, region.range).iter().map(AddrRange::len).fold(0, u64::saturating_add).min(written);
         of_blocks = of_blocks.saturating_add(told);
         if written > told {
@@ -157,27 +167,33 @@ fn outside(ranges: &[AddrRange], blocks: &[AddrRange]) -> Vec<AddrRange> {
     out
 }
 
-/// Severity of `bytes` without an owner, by their share of all `written` bytes.
-fn severity(bytes: u64, written: u64) -> Severity {
-    let much = bytes >= LARGE && bytes.saturating_mul(100) >= written.saturating_mul(MUCH);
+/// Severity of `bytes` without an owner, by their share of all `used` bytes.
+fn severity(bytes: u64, used: u64) -> Severity {
+    let much = bytes >= LARGE && bytes.saturating_mul(100) >= used.saturating_mul(MUCH);
     if much { Severity::Warning } else { Severity::Info }
 }
 
-/// Findings for `summary`. `exact` is true if the figures of `tally` have no pages of zeros, false if they are the bytes
-/// in the core.
-pub(super) fn quick(session: &Session<'_>, tally: &Tally, exact: bool) -> Vec<Finding> {
-    let Some(share) = tally.shares.get(&Subject::Anonymous).filter(|share| share.written > 0) else {
-        return Vec::new();
-    };
+/// Findings for `summary`.
+pub(super) fn quick(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
+    let nothing = Share::default();
+    let share = tally.shares.get(&Subject::Anonymous).unwrap_or(&nothing);
+    let mut found = Found::default();
+    let used = share.used.saturating_sub(not_in_core(session, tally, share, &mut found));
+    let mut out = found.findings;
+    if used == 0 {
+        return out;
+    }
     let pattern = anon::finding(session);
-    let of_blocks = pattern.as_ref().map_or(0, |p| if exact { p.finding.bytes.unwrap_or(0) } else { p.size });
-    let rest = share.written.saturating_sub(of_blocks);
-    let mut out: Vec<Finding> = pattern.map(|p| p.finding).into_iter().collect();
+    // Bytes in the core include pages of zeros, and then the blocks' do too.
+    let in_core = tally.measure == Measure::InCore;
+    let of_blocks = pattern.as_ref().map_or(0, |p| if in_core { p.size } else { p.finding.bytes.unwrap_or(0) });
+    let rest = used.saturating_sub(of_blocks);
+    out.extend(pattern.map(|p| p.finding));
     if rest > 0 {
         let text = format!(
-            "{} of{} anonymous memory with no known owner ({}).",
+            "{} of {}anonymous memory with no known owner ({}).",
             round(rest),
-            if tally.of_ram { " resident" } else { "" },
+            adjective(tally.measure),
             counted(share.regions.len() as u64, "mapping", "mappings")
         );
         // How much of it was written is unknown here.
@@ -191,9 +207,86 @@ pub(super) fn quick(session: &Session<'_>, tally: &Tally, exact: bool) -> Vec<Fi
     out
 }
 
+/// The measure in front of `anonymous memory`, if it is not the core's.
+fn adjective(measure: Measure) -> String {
+    if measure.is_resident() { format!("{} ", measure.word()) } else { String::new() }
+}
+
+/// Whether the core has a part of a region.
+fn is_partial(region: &Region) -> bool {
+    (1..region.range.len()).contains(&region.in_core)
+}
+
+/// Bytes of a region, of `used` ones, that the core can't have.
+fn absent(region: &Region, used: u64, measure: Measure) -> u64 {
+    if measure.is_resident() { used.saturating_sub(region.in_core) } else { 0 }
+}
+
+/// Adds memory that is resident or swapped but not in the core: it may be excluded from dumps (MADV_DONTDUMP). Returns
+/// how much of it is anonymous memory of `share`.
+fn not_in_core(session: &Session<'_>, tally: &Tally, share: &Share, found: &mut Found) -> u64 {
+    let listed = share.regions.iter().filter_map(|&i| {
+        let region = session.map().regions.get(i)?;
+        Some((region.range, absent(region, tally.used.get(i).copied().unwrap_or(0), tally.measure)))
+    });
+    let listed: Vec<(AddrRange, u64)> = listed.filter(|(_, bytes)| *bytes > 0).collect();
+    let sum = |rows: &[(AddrRange, u64)]| rows.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
+    let (anonymous, unlisted) = (sum(&listed), sum(&tally.unlisted));
+    let bytes = anonymous.saturating_add(unlisted);
+    if bytes == 0 {
+        return 0;
+    }
+    let rows = || listed.iter().chain(&tally.unlisted);
+    let excluded = session.process.residence().map_or(0, |residence| {
+        let flags = |at| residence.mapping_at(at).is_some_and(|mapping| mapping.flags.dont_dump);
+        rows().filter(|(range, _)| flags(range.start)).map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
+    });
+    let text = format!(
+        "{} of {}memory is not in the core ({}), so what it contains is unknown.{}{}",
+        round(bytes),
+        adjective(tally.measure),
+        counted(rows().count() as u64, "mapping", "mappings"),
+        match excluded {
+            0 => String::new(),
+            excluded if excluded == bytes => " The program excluded it from dumps (MADV_DONTDUMP).".to_owned(),
+            excluded => format!(" The program excluded {} of it from dumps (MADV_DONTDUMP).", round(excluded)),
+        },
+        match unlisted {
+            0 => String::new(),
+            unlisted if unlisted == bytes => " The core does not list its mappings.".to_owned(),
+            unlisted => format!(" The core does not list the mappings of {} of it.", round(unlisted)),
+        }
+    );
+    let evidence = "smaps, and the core's list of what it contains";
+    let finding = Finding::new("not-in-core", severity(bytes, tally.total()), text, evidence);
+    let finding = finding.about(bytes).known(Confidence::Exact);
+    found.findings.push(if listed.is_empty() { finding } else { finding.more("regions") });
+    found.unnamed.extend(rows().map(|(range, bytes)| UnnamedRow {
+        start: range.start,
+        end: range.end,
+        bytes: *bytes,
+        content: "not in the core".into(),
+    }));
+    anonymous
+}
+
+/// Describes `bytes` of memory with these contents. What is in no page that was written is in pages of zeros, unless the
+/// core has only a `part` of the memory.
+fn content(destinations: &Destinations, makeup: &Makeup, bytes: u64, part: bool) -> String {
+    let zero = bytes.saturating_sub(makeup.written());
+    let parts = told(destinations, makeup);
+    let zeros = if part { "zeros or not in the core" } else { "zeros" };
+    let is_much = |part: u64| part.saturating_mul(100) >= bytes.saturating_mul(SHARE);
+    match (is_much(makeup.written()), is_much(zero)) {
+        _ if parts.is_empty() => format!("Content: only {zeros}."),
+        (_, false) => format!("Content: {parts}."),
+        (true, true) => format!("Content: {} are {zeros}; of the rest, {parts}.", round(zero)),
+        (false, true) => format!("Content: {zeros}, except for {}.", round(makeup.written())),
+    }
+}
+
 /// Contents by share: `96 % one byte value, 0x16; 2 % pointers (into malloc)`.
-fn told<'r>(destinations: &Destinations, runs: impl Iterator<Item = &'r Filled>) -> String {
-    let makeup = Makeup::of(runs.copied());
+fn told(destinations: &Destinations, makeup: &Makeup) -> String {
     let parts: Vec<String> = makeup
         .by_size()
         .into_iter()

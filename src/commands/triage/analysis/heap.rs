@@ -49,7 +49,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let names: Vec<String> = runtimes.iter().map(|runtime| runtime.label()).collect();
     let title = format!("Managed heap of {}", names.join(" and "));
     let sentence = |text: String| {
-        plain("managed-heap", text, "the runtime's lists of segments, regions or arenas", share.written)
+        plain("managed-heap", text, "the runtime's lists of segments, regions or arenas", share.used)
             .known(Confidence::Exact)
     };
     let by_kind = tally.by_kind(session);
@@ -72,15 +72,15 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
         let has_segments = |gc: &dyn ClrGc| !gc.heaps().segments.is_empty();
         let more =
             if runtimes.iter().filter_map(|runtime| runtime.clr_gc()).any(has_segments) { "heap" } else { "info" };
-        found.findings.push(sentence(format!("{title}: {} written.", round(share.written))).more(more));
+        found.findings.push(sentence(format!("{title}: {} {}.", round(share.used), tally.measure.word())).more(more));
         return;
     };
-    let strings = budget.allows(EQUAL_STRINGS, share.written, STRINGS);
+    let strings = budget.allows(EQUAL_STRINGS, share.used, STRINGS);
     let types = report.types.iter().filter(|t| &*t.name != FREE_NAME).map(|t| (t.name.to_string(), t.size)).collect();
     let objects = report.total.objects.saturating_sub(report.free.objects);
     let size = report.total.size.saturating_sub(report.free.size);
     let mut buffers = buffers::sums(session);
-    let of_graph = budget.run(session, "retained sizes", (share.written, GRAPH), |budget| {
+    let of_graph = budget.run(session, "retained sizes", (share.used, GRAPH), |budget| {
         let mut graph = Liveness { asked: dotnet::findings::loader_objects(session), ..Liveness::default() };
         let (mut findings, mut keepers) = (Vec::new(), String::new());
         with_retained(session, |retained, names, rooted| {
@@ -98,7 +98,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     }
     let whole = runtimes.iter().filter(|runtime| runtime.heap().is_some()).count() == graph.runtimes;
     if objects == 0 {
-        let text = format!("{title}: {} written, but no object in it was found.", round(share.written));
+        let text = format!("{title}: {} {}, but no object in it was found.", round(share.used), tally.measure.word());
         found.findings.push(sentence(text).more("info"));
     } else {
         let text = format!(
@@ -119,8 +119,9 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
         // Without the graph, dead strings can't be told from live ones.
         let sums = match whole {
             true => Some(graph.strings),
-            false => budget
-                .run(session, EQUAL_STRINGS, (share.written, STRINGS), |_| all_strings(session, &report, progress)),
+            false => {
+                budget.run(session, EQUAL_STRINGS, (share.used, STRINGS), |_| all_strings(session, &report, progress))
+            }
         };
         found.findings.extend(sums.and_then(|sums| equal_strings(&sums, whole, report.total.size)));
     }
@@ -130,7 +131,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     found.findings.extend(dotnet::findings::of_session(
         session,
         &graph.reached,
-        budget.allows("exceptions, finalizers and async methods", share.written, COUNTED),
+        budget.allows("exceptions, finalizers and async methods", share.used, COUNTED),
         progress,
     ));
 }

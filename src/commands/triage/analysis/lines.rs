@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::contents::module;
-use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
+use crate::commands::triage::analysis::tally::{Share, Subject, Tally, perms};
 use crate::commands::triage::analysis::{biggest, counted, plain};
 use crate::map::kind_facts::Contents;
 use crate::map::{Confidence, Kind, Region};
@@ -35,28 +35,32 @@ pub(super) fn subjects(session: &Session<'_>, tally: &Tally, deep: bool) -> Vec<
 fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Share, deep: bool) -> Option<Finding> {
     let regions = || share.regions.iter().filter_map(|&i| session.map().regions.get(i));
     let pieces = counted(share.regions.len() as u64, "region", "regions");
-    let written = share.written;
+    let used = share.used;
     Some(match subject {
         Subject::Malloc | Subject::Stacks | Subject::ManagedHeap | Subject::Anonymous | Subject::SecondViews => {
             return None;
         }
-        _ if written == 0 && *subject != Subject::Reserved => return None,
+        _ if used == 0 && *subject != Subject::Reserved => return None,
         Subject::Images => {
             let files = by_file(session, tally, share);
             let text = format!("Program files (code, constants, data): {}.", biggest(files, FILES));
-            plain("images", text, "ELF and PE headers in memory", written)
+            plain("images", text, "ELF and PE headers in memory", used)
                 .known(Confidence::Exact)
                 .more("regions --kind Image")
         }
         Subject::Files => {
             let files = by_file(session, tally, share);
-            let text = format!("Writable mapped files: {}.", biggest(files, FILES));
-            plain("mapped-files", text, "NT_FILE", written).known(Confidence::Exact).more("regions --kind MappedFile")
+            let title = match regions().all(|region| perms(session, region).is_some()) {
+                true => "Writable mapped files",
+                false => "Mapped files",
+            };
+            let text = format!("{title}: {}.", biggest(files, FILES));
+            plain("mapped-files", text, "NT_FILE", used).known(Confidence::Exact).more("regions --kind MappedFile")
         }
         Subject::FilePages => {
             let files = by_file(session, tally, share);
             let text = format!("Read-only mapped files: {}.", biggest(files, FILES));
-            plain("file-pages", text, "NT_FILE and the mappings' permissions", written)
+            plain("file-pages", text, "NT_FILE and the mappings' permissions", used)
                 .known(Confidence::Exact)
                 .more("regions --kind MappedFile")
         }
@@ -73,7 +77,7 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
                 ));
                 confidence = Confidence::Heuristic;
             }
-            plain("shared-memory", text, "names of mappings", written)
+            plain("shared-memory", text, "names of mappings", used)
                 .known(confidence)
                 .more("regions --kind SharedMemory")
         }
@@ -83,14 +87,14 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
                 biggest(by_kind(tally, regions(), share), FILES)
             );
             // Loader heaps have a list of their own; for other structures the map is all there is.
-            let largest = regions().zip(&share.regions).max_by_key(|(_, i)| tally.written.get(**i).copied());
+            let largest = regions().zip(&share.regions).max_by_key(|(_, i)| tally.used.get(**i).copied());
             let (evidence, more) = match largest.map(|(region, _)| region.kind) {
                 Some(kind) if kind.facts().contents == Contents::Structures => {
                     ("the runtime's internal structures", format!("regions --kind {kind}"))
                 }
                 _ => ("the runtime's lists of loader heaps and code", "heap --loader".to_owned()),
             };
-            plain("runtime", text, evidence, written).known(Confidence::Exact).more(more)
+            plain("runtime", text, evidence, used).known(Confidence::Exact).more(more)
         }
         Subject::Recognised(kind, owner) => {
             let confidence = regions().map(|r| r.confidence).min().unwrap_or(Confidence::Heuristic);
@@ -105,28 +109,34 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
             } else {
                 what(*kind).to_owned()
             };
+            let amount = match tally.measure.is_resident() {
+                true => format!("{} {}", round(used), tally.measure.word()),
+                false => round(share.in_core),
+            };
             let more =
                 if !walked.is_empty() || unread { "malloc".to_owned() } else { format!("regions --kind {kind}") };
-            let text = format!("{}: {} in {pieces}. {what}", title(*kind, owner), round(share.in_core));
+            let text = format!("{}: {amount} in {pieces}. {what}", title(*kind, owner));
             let text = text.trim_end().to_owned();
             let evidence =
                 regions().next().and_then(|r| r.claim).and_then(|claim| session.map().claims.get(claim as usize));
             let evidence = evidence.map(|claim| claim.evidence.to_string()).unwrap_or_default();
-            plain(id(*kind), text, &evidence, written).known(confidence).more(more)
+            plain(id(*kind), text, &evidence, used).known(confidence).more(more)
         }
         Subject::System => {
             let text = "Kernel pages mapped into the process (vdso, vvar).".to_owned();
-            plain("system", text, "auxiliary vector", written).known(Confidence::Exact)
+            plain("system", text, "auxiliary vector", used).known(Confidence::Exact)
         }
         Subject::Reserved => {
             let text = format!(
                 "Reserved: {} of address space in {pieces}, inaccessible or not committed{}.",
                 round(share.size),
-                match written {
-                    0 => ", never written. It does not count as memory use".to_owned(),
-                    _ => format!(
+                match (used, tally.measure.is_resident()) {
+                    (0, true) => ", not resident. It does not count as memory use".to_owned(),
+                    (0, false) => ", never written. It does not count as memory use".to_owned(),
+                    (_, true) => format!("; {} are {}", round(used), tally.measure.word()),
+                    (_, false) => format!(
                         ". {} of it contain data, written before access was removed; only they count as memory use",
-                        round(written)
+                        round(used)
                     ),
                 }
             );
@@ -139,12 +149,12 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
             // Not every process has memory of every kind.
             let largest =
                 regions().max_by_key(|region| region.range.len()).map_or(Kind::NoAccess, |region| region.kind);
-            finding.about(written).known(Confidence::Exact).more(format!("regions --kind {largest}"))
+            finding.about(used).known(Confidence::Exact).more(format!("regions --kind {largest}"))
         }
     })
 }
 
-/// Upper bound on the written bytes of shared memory that may be second views.
+/// Upper bound on the bytes of shared memory that may be second views.
 fn undecided(session: &Session<'_>, tally: &Tally, share: &Share) -> u64 {
     let views = session.undecided_views();
     let bytes = |i: &usize| {
@@ -152,7 +162,7 @@ fn undecided(session: &Session<'_>, tally: &Tally, share: &Share) -> u64 {
         let first = views.partition_point(|view| view.end <= range.start);
         let parts = views.get(first..)?.iter().map_while(|view| view.intersect(&range));
         let len = parts.map(|part| part.len()).fold(0, u64::saturating_add);
-        Some(len.min(*tally.written.get(*i)?))
+        Some(len.min(*tally.used.get(*i)?))
     };
     share.regions.iter().filter_map(bytes).fold(0, u64::saturating_add)
 }
@@ -212,7 +222,7 @@ fn by_file(session: &Session<'_>, tally: &Tally, share: &Share) -> Vec<(String, 
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for &i in &share.regions {
         let Some(region) = session.map().regions.get(i) else { continue };
-        sums.entry(module(region)).or_default().add_saturating(tally.written.get(i).copied().unwrap_or(0));
+        sums.entry(module(region)).or_default().add_saturating(tally.used.get(i).copied().unwrap_or(0));
     }
     sums.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
 }
@@ -220,7 +230,7 @@ fn by_file(session: &Session<'_>, tally: &Tally, share: &Share) -> Vec<(String, 
 fn by_kind<'r>(tally: &Tally, regions: impl Iterator<Item = &'r Region>, share: &Share) -> Vec<(String, u64)> {
     let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
     for (region, i) in regions.zip(&share.regions) {
-        sums.entry(region.kind).or_default().add_saturating(tally.written.get(*i).copied().unwrap_or(0));
+        sums.entry(region.kind).or_default().add_saturating(tally.used.get(*i).copied().unwrap_or(0));
     }
     sums.into_iter().map(|(kind, bytes)| (kind.to_string(), bytes)).collect()
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::analysis::zero::ZeroMap;
 use crate::commands::triage::analysis::budget::Budget;
-use crate::commands::triage::analysis::tally::Tally;
+use crate::commands::triage::analysis::tally::{Measure, Tally};
 use crate::commands::triage::report::{NamedRow, TriageReport, UnnamedRow};
 use crate::memory::scan::ZeroStat;
 use crate::native::malloc::UsageSplit;
@@ -35,7 +35,7 @@ pub struct TriageOptions {
     pub budget: Option<Duration>,
 }
 
-/// Minimum share of all written bytes, and minimum bytes, for a subject to be the likely problem.
+/// Minimum share of all bytes, and minimum bytes, for a subject to be the likely problem.
 const MOST: f64 = 0.5;
 const LARGE: u64 = 16 << 20;
 
@@ -57,7 +57,8 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     let mut budget = Budget::new(options.budget);
     let map = session.map();
     let zeros = ZeroMap::scan(session, None, progress);
-    let tally = Tally::of(session, Some(&zeros.by_region(map.regions.len())));
+    let by_region = zeros.by_region(map.regions.len());
+    let tally = Tally::of(session, Some(&zeros), Some(&by_region));
     let mut found = Found::default();
     found.findings.extend(lines::state_of_core(session));
     found.findings.extend(lines::subjects(session, &tally, true));
@@ -68,19 +69,21 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     heap::heap(session, &tally, &mut budget, progress, &mut found);
     let Found { mut findings, mut unnamed } = found;
     suggested::check(session, &mut findings, &mut budget, progress);
-    let written = tally.total();
-    finish(session, &mut findings, Some(written));
+    let used = tally.total();
+    finish(session, &mut findings, Some(used), tally.measure);
     unnamed.sort_by_key(|row| (Reverse(row.bytes), row.start));
     let nameless: u64 = unnamed.iter().map(|row| row.bytes).fold(0, u64::saturating_add);
     let more_unnamed = unnamed.len().saturating_sub(UNNAMED) as u64;
     unnamed.truncate(UNNAMED);
-    let named = written.saturating_sub(nameless);
+    let named = used.saturating_sub(nameless);
     TriageReport {
         size: map.base.size(),
         in_core: session.process.space().dumped_total(),
-        written,
+        written: tally.written,
+        resident: tally.measure.is_resident().then_some(used.saturating_sub(tally.swapped)),
+        swapped: tally.measure.is_resident().then_some(tally.swapped),
         second_views: tally.second_views,
-        named: NamedRow { bytes: named, share: share(named, written) },
+        named: NamedRow { bytes: named, share: share(named, used) },
         unnamed,
         more_unnamed,
         findings,
@@ -97,20 +100,20 @@ pub(in crate::commands) fn quick(
     by_region: Option<&[ZeroStat]>,
     split: Option<&UsageSplit>,
 ) -> Vec<Finding> {
-    let tally = Tally::of(session, by_region);
+    let tally = Tally::of(session, zeros, by_region);
     let mut findings = lines::state_of_core(session);
     findings.extend(lines::subjects(session, &tally, false));
     findings.extend(native::quick(session, &tally, zeros, split));
     // The last step that reads: pages without a known owner, and the pointers to them.
     session.process.target().release();
-    findings.extend(anonymous::quick(session, &tally, by_region.is_some() || tally.of_ram));
-    finish(session, &mut findings, (zeros.is_some() || tally.of_ram).then(|| tally.total()));
+    findings.extend(anonymous::quick(session, &tally));
+    finish(session, &mut findings, (tally.measure != Measure::InCore).then(|| tally.total()), tally.measure);
     findings
 }
 
 /// Sorts the findings by importance. Adds each one's share of the written or resident bytes, and the core's path after
 /// its command.
-fn finish(session: &Session<'_>, findings: &mut [Finding], written: Option<u64>) {
+fn finish(session: &Session<'_>, findings: &mut [Finding], used: Option<u64>, measure: Measure) {
     let core = quoted(&session.process.facts().path);
     // A part has at most the share of the whole, because allocated malloc memory need not have been written.
     let wholes: BTreeMap<&str, u64> = findings.iter().filter_map(|f| Some((f.id, f.bytes?))).collect();
@@ -121,7 +124,7 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], written: Option<u64>)
     let whole = |id: &str| Some(wholes.get(id)?.saturating_add(if id == "managed-heap" { beside } else { 0 }));
     for finding in findings.iter_mut() {
         let most = finding.within.and_then(whole).unwrap_or(u64::MAX);
-        finding.share = finding.share.or_else(|| Some(share(finding.bytes?.min(most), written?)));
+        finding.share = finding.share.or_else(|| Some(share(finding.bytes?.min(most), used?)));
         if let Some(command) = &mut finding.command {
             *command = format!("coremap {command} {core}");
         }
@@ -129,17 +132,23 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], written: Option<u64>)
     raise(findings);
     // Allocated memory that was never written does not come first.
     let weight = |f: &Finding| f.bytes.unwrap_or(0).min(f.within.and_then(whole).unwrap_or(u64::MAX));
-    findings.sort_by_key(|f| (Reverse(f.severity), MUST_BE.contains(&f.id), Reverse(weight(f))));
+    // Files can be what fills the memory. Bytes in the core don't show that, but resident bytes do.
+    let must_be = |f: &Finding| MUST_BE.contains(&f.id) && !(measure.is_resident() && is_most(f));
+    findings.sort_by_key(|f| (Reverse(f.severity), must_be(f), Reverse(weight(f))));
+}
+
+/// Whether a finding is about most of all memory.
+fn is_most(f: &Finding) -> bool {
+    f.bytes.is_some_and(|b| b >= LARGE) && f.share.is_some_and(|share| share >= MOST)
 }
 
 /// Makes a finding with most of all memory a warning, unless a finding within it is one. Findings in `MUST_BE` are
 /// exempt.
 fn raise(findings: &mut [Finding]) {
     let told: Vec<&str> = findings.iter().filter(|f| f.severity > Severity::Info).filter_map(|f| f.within).collect();
-    let large = |f: &Finding| f.bytes.is_some_and(|b| b >= LARGE) && f.share.is_some_and(|share| share >= MOST);
     let sums = |f: &Finding| f.within.is_none() && !MUST_BE.contains(&f.id) && !told.contains(&f.id);
     let raised: Vec<usize> =
-        (0..findings.len()).filter(|&i| findings.get(i).is_some_and(|f| large(f) && sums(f))).collect();
+        (0..findings.len()).filter(|&i| findings.get(i).is_some_and(|f| is_most(f) && sums(f))).collect();
     for i in raised {
         if let Some(finding) = findings.get_mut(i) {
             finding.severity = finding.severity.max(Severity::Warning);

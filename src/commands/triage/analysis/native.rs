@@ -4,7 +4,7 @@ use crate::analysis::zero::ZeroMap;
 use crate::commands::malloc::{self, CategoriesRow, MallocOptions, MallocReport};
 use crate::commands::stacks::{measure, verdict};
 use crate::commands::triage::analysis::budget::Budget;
-use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
+use crate::commands::triage::analysis::tally::{Measure, Share, Subject, Tally};
 use crate::commands::triage::analysis::{Found, biggest, counted, plain};
 use crate::map::{Confidence, Kind};
 use crate::native::foreign::FIBER_STACK;
@@ -23,7 +23,7 @@ const MOSTLY_HELD: u64 = 90;
 /// Maximum number of clusters requested.
 const CLUSTERS: usize = 50;
 
-/// Minimum share of all written bytes in percent, and minimum size, for a single block to be reported.
+/// Minimum share of all bytes in percent, and minimum size, for a single block to be reported.
 const ONE_BLOCK: u64 = 10;
 const LARGE_BLOCK: u64 = 16 << 20;
 
@@ -50,7 +50,7 @@ pub(super) fn malloc(
     if !budget.allows("blocks of malloc", bytes, WALKED) {
         if let Some(share) = share {
             let split = heaps::split(session.process, session.map(), session.malloc());
-            found.findings.extend(quick_malloc(session, share.written, &split));
+            found.findings.extend(quick_malloc(session, share.used, &split));
         }
         return;
     }
@@ -104,7 +104,7 @@ fn of_libc(session: &Session<'_>, share: &Share, report: &MallocReport, held: u6
         Some(all) => format!("{text} By category ({}): {}.", all.whose, by_category(all)),
         None => text,
     };
-    plain("malloc", text, "walk of all chunks", share.written).known(Confidence::Derived).more("malloc")
+    plain("malloc", text, "walk of all chunks", share.used).known(Confidence::Derived).more("malloc")
 }
 
 /// Names the malloc implementation.
@@ -131,11 +131,11 @@ fn by_category(all: &CategoriesRow) -> String {
 const CATEGORIES: usize = 6;
 
 /// Reports a single block that has much of all memory.
-fn large_block(report: &MallocReport, written: u64) -> Option<Finding> {
+fn large_block(report: &MallocReport, whole: u64) -> Option<Finding> {
     // What was never written takes up no memory.
     let each = |c: &ClusterRow| c.weight().checked_div(c.count).unwrap_or(0);
     let large =
-        |c: &&ClusterRow| each(c) >= LARGE_BLOCK && each(c).saturating_mul(100) >= written.saturating_mul(ONE_BLOCK);
+        |c: &&ClusterRow| each(c) >= LARGE_BLOCK && each(c).saturating_mul(100) >= whole.saturating_mul(ONE_BLOCK);
     let block = report.clusters.iter().filter(large).max_by_key(|c| each(c))?;
     let name = block.allocator.map_or("malloc", AllocatorName::name);
     let text = format!(
@@ -155,7 +155,7 @@ fn large_block(report: &MallocReport, written: u64) -> Option<Finding> {
     Some(finding.more(format!("refs {}", block.example)).within(malloc::whole(block.allocator)))
 }
 
-fn quick_malloc(session: &Session<'_>, written: u64, split: &UsageSplit) -> Vec<Finding> {
+fn quick_malloc(session: &Session<'_>, used: u64, split: &UsageSplit) -> Vec<Finding> {
     let held = malloc::held(session, split);
     let text = format!(
         "{}: {} used, {} free{}, {} with a separate mapping.",
@@ -170,7 +170,7 @@ fn quick_malloc(session: &Session<'_>, written: u64, split: &UsageSplit) -> Vec<
     } else {
         "the meta structures of its groups"
     };
-    let mut out = vec![plain("malloc", text, evidence, written).known(Confidence::Derived).more("malloc")];
+    let mut out = vec![plain("malloc", text, evidence, used).known(Confidence::Derived).more("malloc")];
     out.extend(malloc::quick(session.malloc(), split, held));
     out
 }
@@ -184,12 +184,11 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
     let rows = measure(session, zeros);
     let mut out = verdict(session, &rows);
     match out.iter_mut().find(|f| f.id == "stacks") {
-        // If the reserve is the problem, `bytes` is the reserve. The share is always of the bytes written to all
-        // stacks.
+        // If the reserve is the problem, `bytes` is the reserve. The share is always of the bytes that all stacks use.
         Some(told) => {
-            told.share = zeros.map(|_| super::share(share.written, tally.total()));
-            if told.severity == Severity::Info {
-                told.bytes = Some(share.written);
+            told.share = (tally.measure != Measure::InCore).then(|| super::share(share.used, tally.total()));
+            if told.severity == Severity::Info || tally.measure.is_resident() {
+                told.bytes = Some(share.used);
             }
         }
         None => {
@@ -206,14 +205,16 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
                     n => format!(" and {}", counted(n, "fiber stack", "fiber stacks")),
                 },
                 round(share.size),
-                zeros.map_or_else(String::new, |_| match known().all(|row| row.lost || row.touched.is_some()) {
-                    true => format!(", {} written", round(share.written)),
-                    false => format!(", {} in the core and not zero", round(share.written)),
+                zeros.filter(|_| tally.measure == Measure::Written).map_or_else(String::new, |_| {
+                    match known().all(|row| row.lost || row.touched.is_some()) {
+                        true => format!(", {} written", round(share.used)),
+                        false => format!(", {} in the core and not zero", round(share.used)),
+                    }
                 }),
                 rss.map_or_else(String::new, |rss| format!(", {} resident (RSS)", round(rss)))
             );
             out.push(
-                plain("stacks", text, "thread control blocks and stack pointers", share.written)
+                plain("stacks", text, "thread control blocks and stack pointers", share.used)
                     .known(Confidence::Derived)
                     .more("stacks --zero-fill"),
             );
@@ -230,7 +231,7 @@ pub(super) fn quick(
     split: Option<&UsageSplit>,
 ) -> Vec<Finding> {
     let malloc = tally.shares.get(&Subject::Malloc).zip(split);
-    let mut out = malloc.map(|(share, split)| quick_malloc(session, share.written, split)).unwrap_or_default();
+    let mut out = malloc.map(|(share, split)| quick_malloc(session, share.used, split)).unwrap_or_default();
     out.extend(of_stacks(session, tally, zeros));
     out
 }

@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::addr::AddrRange;
+use crate::addr::{AddrRange, PAGE, union};
 use crate::analysis::contents::owner;
-use crate::analysis::resident::by_range;
+use crate::analysis::resident;
+use crate::analysis::zero::ZeroMap;
 use crate::map::kind_facts::Backing;
 use crate::map::{Confidence, Kind, Region, kind_facts};
 use crate::memory::scan::ZeroStat;
+use crate::runtimes::api::KindBytes;
 use crate::session::Session;
+use crate::sums::SaturatingSum;
+use crate::targets::residence::{Figure, Figures};
+use crate::targets::{Perms, Residence};
 
 /// Subject of memory, as findings report it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +29,7 @@ pub(super) enum Subject {
     RuntimeData,
     /// Program files.
     Images,
-    /// Other mapped files that the process may write.
+    /// Other mapped files that the process may write, or whose access is unknown.
     Files,
     /// Other mapped files that the process may only read. Their contents are the file's, and the system can reclaim the
     /// pages.
@@ -44,14 +49,15 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    pub(super) fn of(region: &Region) -> Subject {
+    /// The subject of a region. `perms` is its access, if that is known.
+    fn of(region: &Region, perms: Option<Perms>) -> Subject {
         if is_second_view(region) {
             return Subject::SecondViews;
         }
         match region.kind.facts().subject {
             kind_facts::Subject::Reserved => Subject::Reserved,
             kind_facts::Subject::Anonymous => Subject::Anonymous,
-            kind_facts::Subject::Files if region.perms.is_some_and(|perms| !perms.write) => Subject::FilePages,
+            kind_facts::Subject::Files if perms.is_some_and(|perms| !perms.write) => Subject::FilePages,
             kind_facts::Subject::Files => Subject::Files,
             kind_facts::Subject::Shared => Subject::Shared,
             kind_facts::Subject::Images => Subject::Images,
@@ -72,22 +78,59 @@ pub(super) struct Share {
     pub(super) size: u64,
     /// Bytes in the core.
     pub(super) in_core: u64,
-    /// Bytes in pages that are not all zero. Without a scan of the pages: resident bytes, else bytes in the core.
-    pub(super) written: u64,
+    /// Bytes by the measure of the tally.
+    pub(super) used: u64,
     /// Indices of the regions in the map.
     pub(super) regions: Vec<usize>,
 }
 
+/// What a tally counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measure {
+    /// Bytes in RAM, including hugetlbfs pages. Pages of zeros that were touched count, and memory that is not in the
+    /// core.
+    Resident,
+    /// The same, and bytes in swap.
+    ResidentOrSwapped,
+    /// Bytes in pages of the core that are not all zero.
+    Written,
+    /// Bytes in the core, if its pages were not scanned.
+    InCore,
+}
+
+impl Measure {
+    pub(super) fn is_resident(self) -> bool {
+        matches!(self, Measure::Resident | Measure::ResidentOrSwapped)
+    }
+
+    /// The word for bytes of this measure.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Measure::Resident => "resident",
+            Measure::ResidentOrSwapped => "resident or swapped",
+            Measure::Written => "written",
+            Measure::InCore => "in the core",
+        }
+    }
+}
+
+/// Memory of the process divided by subject. Bytes of second views are in no share: their pages count where they are
+/// mapped first.
 pub(super) struct Tally {
+    pub(super) measure: Measure,
     pub(super) shares: BTreeMap<Subject, Share>,
-    /// Written bytes of each region.
-    pub(super) written: Vec<u64>,
-    /// Written bytes of second views. They are in no share.
+    /// Bytes of each region, by the measure.
+    pub(super) used: Vec<u64>,
+    /// Parts of mappings that the core does not list, with their resident and swapped bytes.
+    pub(super) unlisted: Vec<(AddrRange, u64)>,
+    /// Bytes of second views.
     pub(super) second_views: u64,
     /// Whether some of them are second views by their access alone.
     pub(super) guessed_views: bool,
-    /// Whether the written bytes are resident bytes.
-    pub(super) of_ram: bool,
+    /// Bytes in pages of the core that are not all zero. Bytes in the core if they were not scanned.
+    pub(super) written: u64,
+    /// Bytes in swap, of those counted.
+    pub(super) swapped: u64,
 }
 
 /// Whether the pages of a region are mapped at another address too, and count there.
@@ -95,48 +138,133 @@ fn is_second_view(region: &Region) -> bool {
     region.kind.facts().backing == Backing::SecondView
 }
 
+/// Access of a region. A core may list files without it.
+pub(super) fn perms(session: &Session<'_>, region: &Region) -> Option<Perms> {
+    let known = || session.process.residence()?.mapping_at(region.range.start).map(|mapping| mapping.perms);
+    region.perms.or_else(known)
+}
+
+/// Memory that the process has: in RAM, in hugetlbfs pages (no part of RSS), and in swap.
+fn held(figures: &Figures) -> u64 {
+    figures.get(Figure::Rss).saturating_add(figures.hugetlb()).saturating_add(figures.get(Figure::Swap))
+}
+
 impl Tally {
-    /// Sums the regions of a map. `zeros` is the result of a scan by region. Without it, resident bytes count if they
-    /// are known.
-    pub(super) fn of(session: &Session<'_>, zeros: Option<&[ZeroStat]>) -> Tally {
+    /// Sums the regions of a map. `zeros` is a scan of all pages, and `by_region` its result by region. If it is known
+    /// what is resident, that counts: it is what the system charges the process with, and written bytes lack pages of
+    /// zeros, shared memory, files, and memory that is not in the core.
+    pub(super) fn of(session: &Session<'_>, zeros: Option<&ZeroMap>, by_region: Option<&[ZeroStat]>) -> Tally {
         let regions = &session.map().regions;
-        let mut shares: BTreeMap<Subject, Share> = BTreeMap::new();
-        let resident = zeros.is_none().then(|| session.process.residence()).flatten().map(|residence| {
-            let ranges: Vec<AddrRange> = regions.iter().map(|region| region.range).collect();
-            by_range(session, residence, &ranges, None)
-        });
-        let written = |(i, region): (usize, &Region)| match (zeros, &resident) {
-            (Some(zeros), _) => zeros.get(i).map_or(0, |stat| stat.written),
-            (None, Some(resident)) => resident.get(i).and_then(|told| told.rss).unwrap_or(0),
-            (None, None) => region.in_core,
+        let in_core = |(i, region): (usize, &Region)| match by_region {
+            Some(stats) => stats.get(i).map_or(0, |stat| stat.written),
+            None => region.in_core,
         };
-        let mut written: Vec<u64> = regions.iter().enumerate().map(written).collect();
-        let mut second_views = 0u64;
-        let mut guessed_views = false;
-        for (region, written) in regions.iter().zip(&mut written).filter(|(region, _)| is_second_view(region)) {
-            guessed_views |= *written > 0 && region.confidence == Confidence::Heuristic;
-            second_views = second_views.saturating_add(std::mem::take(written));
+        let mut used: Vec<u64> = regions.iter().enumerate().map(in_core).collect();
+        let once = regions.iter().zip(&used).filter(|(region, _)| !is_second_view(region));
+        let written = once.map(|(_, bytes)| *bytes).saturating_sum();
+        let mut measure = if by_region.is_some() { Measure::Written } else { Measure::InCore };
+        let (mut unlisted, mut swapped) = (Vec::new(), 0);
+        let mut at_first = BTreeMap::new();
+        if let Some(residence) = session.process.residence().filter(|known| known.reported.has(Figure::Rss)) {
+            let figures = resident::by_region(session, residence, zeros);
+            for (used, figures) in used.iter_mut().zip(&figures.regions) {
+                // Of a mapping without figures, all that is known is what the core has.
+                if figures.covered > 0 {
+                    *used = held(&figures.figures);
+                }
+            }
+            let others = figures.unlisted.iter().map(|(range, figures)| (*range, held(&figures.figures)));
+            unlisted = others.filter(|(_, bytes)| *bytes > 0).collect();
+            let once = regions.iter().zip(&figures.regions).filter(|(region, _)| !is_second_view(region));
+            let all = once.map(|(_, figures)| figures).chain(figures.unlisted.iter().map(|(_, figures)| figures));
+            swapped = all.map(|figures| figures.figures.get(Figure::Swap)).saturating_sum();
+            measure = if swapped > 0 { Measure::ResidentOrSwapped } else { Measure::Resident };
+            at_first = only_in_second_views(session, residence, zeros);
         }
-        for (i, (region, written)) in regions.iter().zip(&written).enumerate() {
-            let share = shares.entry(Subject::of(region)).or_default();
+        let mut second_views = 0_u64;
+        let mut guessed_views = false;
+        for (region, used) in regions.iter().zip(&mut used).filter(|(region, _)| is_second_view(region)) {
+            guessed_views |= *used > 0 && region.confidence == Confidence::Heuristic;
+            second_views = second_views.saturating_add(std::mem::take(used));
+        }
+        for (i, bytes) in at_first {
+            let Some(used) = used.get_mut(i) else { continue };
+            let bytes = bytes.min(second_views);
+            second_views -= bytes;
+            *used = used.saturating_add(bytes);
+        }
+        let mut shares: BTreeMap<Subject, Share> = BTreeMap::new();
+        for (i, (region, used)) in regions.iter().zip(&used).enumerate() {
+            let share = shares.entry(Subject::of(region, perms(session, region))).or_default();
             share.size = share.size.saturating_add(region.range.len());
             share.in_core = share.in_core.saturating_add(region.in_core);
-            share.written = share.written.saturating_add(*written);
+            share.used = share.used.saturating_add(*used);
             share.regions.push(i);
         }
-        Tally { shares, written, second_views, guessed_views, of_ram: resident.is_some() }
+        Tally { measure, shares, used, unlisted, second_views, guessed_views, written, swapped }
     }
 
-    pub(super) fn by_kind(&self, session: &Session<'_>) -> BTreeMap<Kind, u64> {
+    pub(super) fn by_kind(&self, session: &Session<'_>) -> KindBytes {
         let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
-        for (region, written) in session.map().regions.iter().zip(&self.written) {
+        for (region, used) in session.map().regions.iter().zip(&self.used) {
             let sum = sums.entry(region.kind).or_default();
-            *sum = sum.saturating_add(*written);
+            *sum = sum.saturating_add(*used);
         }
-        sums
+        let measure = match self.measure {
+            Measure::Resident => "Resident",
+            Measure::ResidentOrSwapped => "Resident or swapped",
+            Measure::Written => "Written",
+            Measure::InCore => "Dumped",
+        };
+        KindBytes { measure, bytes: sums }
     }
 
     pub(super) fn total(&self) -> u64 {
-        self.shares.values().map(|share| share.written).fold(0, u64::saturating_add)
+        let unlisted = self.unlisted.iter().map(|(_, bytes)| *bytes);
+        self.shares.values().map(|share| share.used).chain(unlisted).saturating_sum()
     }
+}
+
+/// Bytes that are resident in second views and not where their pages are mapped first, by the region of the first view:
+/// a page is resident where it was touched. How many pages all views have together is known from PSS, which counts
+/// each page once, if no other process maps them. Otherwise it is the least possible number.
+fn only_in_second_views(session: &Session<'_>, residence: &Residence, zeros: Option<&ZeroMap>) -> BTreeMap<usize, u64> {
+    let regions = &session.map().regions;
+    let mut pairs: BTreeMap<usize, (Vec<AddrRange>, Vec<AddrRange>)> = BTreeMap::new();
+    for (view, first) in session.second_views() {
+        let from = regions.partition_point(|region| region.range.end <= view.start);
+        let seconds = regions.iter().skip(from).take_while(|region| region.range.start < view.end);
+        for second in seconds.filter(|region| is_second_view(region)).filter_map(|r| r.range.intersect(view)) {
+            let there = AddrRange::sized(first.saturating_add(second.start.since(view.start)), second.len());
+            let from = regions.partition_point(|region| region.range.end <= there.start);
+            let firsts = regions.iter().enumerate().skip(from).take_while(|(_, r)| r.range.start < there.end);
+            for (i, region) in firsts.filter(|(_, region)| !is_second_view(region)) {
+                let Some(part) = region.range.intersect(&there) else { continue };
+                let here = second.start.saturating_add(part.start.since(there.start));
+                let pair = pairs.entry(i).or_default();
+                pair.0.push(part);
+                pair.1.push(AddrRange::sized(here, part.len()));
+            }
+        }
+    }
+    // Two groups for each region: its own pages, and the second views of them.
+    let mut ranges: Vec<(AddrRange, usize)> = Vec::new();
+    let mut sizes = Vec::new();
+    for (n, (firsts, seconds)) in pairs.values().enumerate() {
+        let firsts = union(firsts.clone());
+        let len = |ranges: &[AddrRange]| ranges.iter().map(AddrRange::len).saturating_sum();
+        sizes.push((len(&firsts), len(seconds).div_ceil(len(&firsts).max(1)).max(1)));
+        ranges.extend(firsts.into_iter().map(|range| (range, 2 * n)));
+        ranges.extend(seconds.iter().map(|range| (*range, 2 * n + 1)));
+    }
+    let figures = resident::figures_by_group(session, residence, &ranges, 2 * pairs.len(), zeros);
+    let sums = figures.as_chunks::<2>().0.iter().zip(sizes);
+    let more = sums.map(|([first, second], (size, views))| {
+        let pss = first.figures.get(Figure::Pss).saturating_add(second.figures.get(Figure::Pss));
+        let (first, second) = (held(&first.figures), held(&second.figures));
+        // Linux rounds PSS down to KiB.
+        let all = pss.checked_next_multiple_of(PAGE).unwrap_or(pss).max(second / views).min(size);
+        all.saturating_sub(first).min(second)
+    });
+    pairs.keys().copied().zip(more).collect()
 }

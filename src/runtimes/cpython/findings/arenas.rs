@@ -1,10 +1,8 @@
 //! Findings about memory by allocator: how full obmalloc's arenas are, and how much of malloc belongs to Python.
 
-use std::collections::BTreeMap;
-
 use crate::facts::{Finding, Severity};
 use crate::map::{Confidence, Kind};
-use crate::runtimes::api::{SmallBlockSums, SmallBlocks, SmallClass};
+use crate::runtimes::api::{KindBytes, SmallBlockSums, SmallBlocks, SmallClass};
 use crate::runtimes::cpython::CPython;
 use crate::units::{count, exact, round};
 
@@ -27,24 +25,25 @@ const OTHER_KINDS: [(Kind, &str); 5] = [
     (Kind::AnonRW, "memory with no known owner"),
 ];
 
-pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
+pub(super) fn findings(python: &CPython<'_>, used: &KindBytes) -> Vec<Finding> {
     let blocks = SmallBlocks::sums(python);
-    let mut out = vec![off_heap(python, written)];
+    let mut out = vec![off_heap(python, used)];
     out.extend(blocks.map(small_blocks));
     out
 }
 
-/// Written memory of the arenas compared to all other memory, and Python's share of malloc.
-fn off_heap(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
-    let of = |kind: Kind| written.get(&kind).copied().unwrap_or(0);
+/// Memory of the arenas compared to all other memory, and Python's share of malloc.
+fn off_heap(python: &CPython<'_>, used: &KindBytes) -> Finding {
+    let of = |kind: Kind| used.of(kind);
     let mut rest: Vec<(u64, &str)> = OTHER_KINDS.iter().map(|&(kind, name)| (of(kind), name)).collect();
     rest.sort_by_key(|&(bytes, name)| (std::cmp::Reverse(bytes), name));
     let listed: Vec<String> =
         rest.iter().filter(|(bytes, _)| *bytes > 0).map(|(bytes, name)| format!("{name} {}", round(*bytes))).collect();
     let (outside, owned) = python.objects().map(|heap| heap.outside_sums()).unwrap_or_default();
     let text = format!(
-        "Written memory: Python arenas {}; other memory: {}. Outside of its arenas, Python has {} in {} and {} in {} \
+        "{} memory: Python arenas {}; other memory: {}. Outside of its arenas, Python has {} in {} and {} in {} \
          that objects own. The rest of malloc's memory belongs to extensions and libraries.",
+        used.measure,
         round(of(Kind::PyMalloc)),
         if listed.is_empty() { "nothing".to_owned() } else { listed.join(", ") },
         round(outside.1),

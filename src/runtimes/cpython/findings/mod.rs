@@ -9,18 +9,17 @@ mod large;
 mod referrers;
 mod retained_estimate;
 
-use std::collections::BTreeMap;
-
 use crate::addr::Addr;
 use crate::facts::{Finding, Severity};
-use crate::map::{Confidence, Kind};
+use crate::map::Confidence;
+use crate::runtimes::api::KindBytes;
 use crate::runtimes::cpython::CPython;
 use global_names::GlobalNames;
 use referrers::NamedObjects;
 
-/// All findings about one CPython. `written`: bytes of the process that were written, by kind.
-pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
-    let mut out: Vec<Finding> = arenas::findings(python, written);
+/// All findings about one CPython. `used`: memory of the process by kind.
+pub(super) fn findings(python: &CPython<'_>, used: &KindBytes) -> Vec<Finding> {
+    let mut out: Vec<Finding> = arenas::findings(python, used);
     out.extend(collector_off(python));
     let Some(heap) = python.objects() else { return out };
     let candidates = containers::candidates(heap);

@@ -85,8 +85,9 @@ fn findings(out: &mut Html, view: &View<'_>, findings: &[&Finding]) {
             out.leaf("b", &[("data-v", &bytes)], human(bytes));
         }
         if let Some(share) = finding.share {
-            let reserved = if is_reserve(finding, view) { "reserved; written: " } else { "" };
-            out.leaf("span", &[], format!("{reserved}{} of all written bytes", percent(share)));
+            let measure = view.answers.triage.measure();
+            let reserved = if is_reserve(finding, view) { format!("reserved; {measure}: ") } else { String::new() };
+            out.leaf("span", &[], format!("{reserved}{} of all {measure} bytes", percent(share)));
         }
         if let Some(confidence) = finding.confidence {
             out.leaf("span", &[("class", &format!("sure-{confidence}"))], confidence);
@@ -103,13 +104,13 @@ fn findings(out: &mut Html, view: &View<'_>, findings: &[&Finding]) {
     out.close("ul");
 }
 
-/// Whether a finding's bytes are reserved address space, while its share counts written bytes. Stacks may be such a
+/// Whether a finding's bytes are reserved address space, while its share counts written or resident bytes. Stacks may be such a
 /// finding.
 fn is_reserve(finding: &Finding, view: &View<'_>) -> bool {
-    let written = view.answers.triage.written as f64;
+    let all = view.answers.triage.counted() as f64;
     let changed = finding.bytes.zip(finding.share);
     finding.within.is_none()
-        && changed.is_some_and(|(bytes, share)| bytes as f64 > share.mul_add(written, 0.001 * written) + 4096.0)
+        && changed.is_some_and(|(bytes, share)| bytes as f64 > share.mul_add(all, 0.001 * all) + 4096.0)
 }
 
 /// Id of the section with the evidence for a finding.
@@ -239,10 +240,11 @@ fn subjects(out: &mut Html, view: &View<'_>) {
             finding.confidence.map_or(Cell::Text(String::new()), |c| Cell::Sure(c.name())),
         ]);
     }
-    out.leaf("h3", &[], "All written bytes by subject");
+    out.leaf("h3", &[], format!("All {} bytes by subject", triage.measure()));
     table.write(out);
     let named = &triage.named;
-    let text = format!("The table explains {} of the written bytes: {}.", percent(named.share), human(named.bytes));
+    let (share, measure) = (percent(named.share), triage.measure());
+    let text = format!("The table explains {share} of the {measure} bytes: {}.", human(named.bytes));
     out.leaf("p", &[("class", &"note")], text);
     for sentence in &triage.left_out {
         out.leaf("p", &[("class", &"note")], format!("Skipped to stay within --budget: {sentence}"));

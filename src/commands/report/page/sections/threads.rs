@@ -140,6 +140,7 @@ fn rows(out: &mut Html, view: &View<'_>) {
         let does = stack.does.clone().or(used_by);
         let unused = match stack.state {
             StackState::Cached => Some("cached after its thread ended".to_owned()),
+            StackState::Fiber => Some("fiber that waits".to_owned()),
             StackState::Inherited => Some("copied from the parent by fork".to_owned()),
             _ => None,
         };
