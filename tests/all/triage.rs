@@ -25,7 +25,7 @@ fn what_a_program_leaks_comes_first() {
     for (shape, id, words) in [
         ("mmap", "anonymous", "text"),
         ("nodes", "malloc-equal-blocks", "malloc blocks of 48 bytes"),
-        ("vector", "malloc-large-block", "One malloc block of"),
+        ("vector", "malloc-large-block", "malloc block of"),
         ("ended", "cached-stacks", "neither joined"),
         ("memfd", "shared-memory", "memfd:frames"),
     ] {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange, PAGE, union};
 use crate::limits;
-use crate::map::Kind;
 use crate::map::kind_facts::Contents;
 use crate::memory::{Memory, OVERWRITTEN, ProcessMemory};
 use crate::native::malloc::{Chunk, Malloc, MappedChunk, Slot, SlotState, State};

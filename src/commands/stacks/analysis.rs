@@ -114,7 +114,7 @@ fn fiber_stacks(session: &Session<'_>) -> Vec<ThreadStack> {
             control: None,
             current: false,
             confidence: region.confidence,
-            source: region.evidence.to_string(),
+            source: "the fiber's context (ucontext_t)".to_owned(),
         }
     };
     fibers.map(stack).collect()
