@@ -429,7 +429,9 @@ fn equal_strings_are_worth_sharing_only_while_they_live() {
         let findings = answer["findings"].as_array().unwrap();
         let of = |id: &str| findings.iter().find(|finding| finding["id"] == id);
         assert_eq!(of("equal-strings").is_some(), live, "{answer:#}");
-        assert_eq!(of("unreachable").is_some(), !live, "{answer:#}");
+        // This core lacks stacks, so what nothing reaches may be alive.
+        assert!(of("unreachable").is_none(), "{answer:#}");
+        assert_eq!(of("roots-not-read").is_some(), !live, "{answer:#}");
         match live {
             true => {
                 let finding = of("equal-strings").unwrap();
@@ -437,8 +439,8 @@ fn equal_strings_are_worth_sharing_only_while_they_live() {
                 assert!(finding["text"].as_str().unwrap().contains("20,000 live strings"), "{finding}");
             }
             false => {
-                let text = of("unreachable").unwrap()["text"].as_str().unwrap();
-                assert!(text.starts_with("100 % of the managed objects are garbage: "), "{text}");
+                let text = of("roots-not-read").unwrap()["text"].as_str().unwrap();
+                assert!(text.contains("are not reached from the roots that were read, and may be alive"), "{text}");
             }
         }
     }

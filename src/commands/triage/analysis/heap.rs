@@ -105,7 +105,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
             "{title}: {} in {}{}, plus {} free between objects. Largest types: {}.",
             round(size),
             counted(objects, "object", "objects"),
-            if whole { garbage(graph.unreachable.size, size) } else { String::new() },
+            if whole { garbage(graph.unreachable.size, size, graph.roots_missing) } else { String::new() },
             round(report.free.size),
             biggest(types, TYPES)
         );
@@ -125,7 +125,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
         };
         found.findings.extend(sums.and_then(|sums| equal_strings(&sums, whole, report.total.size)));
     }
-    let dead = whole.then_some(&graph.dead);
+    let dead = (whole && !graph.roots_missing).then_some(&graph.dead);
     found.findings.extend(dotnet::findings::of_types(session, &report.types, size, dead));
     found.findings.extend(buffers);
     found.findings.extend(dotnet::findings::of_session(
@@ -139,7 +139,9 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
 /// What roots reach, of all heaps whose graphs could be built.
 #[derive(Default)]
 struct Liveness {
-    /// Number of heaps whose roots and references were all read.
+    /// Whether some roots or references were not read: an object that nothing reaches may be alive then.
+    roots_missing: bool,
+    /// Number of heaps.
     runtimes: usize,
     /// Objects that no root reaches.
     unreachable: api::Tally,
@@ -162,10 +164,8 @@ impl Liveness {
         progress: &Progress,
     ) -> Option<Finding> {
         let heap = rooted.runtime.heap()?;
-        // Where roots or references were not read, an object that nothing reaches may be alive.
-        if rooted.not_read.is_empty() {
-            self.runtimes += 1;
-        }
+        self.runtimes += 1;
+        self.roots_missing |= !rooted.not_read.is_empty();
         self.reached.extend(self.asked.iter().copied().filter(|at| retained.live.is_live(*at)));
         let mut dead: Vec<(TypeIndex, api::Tally)> = retained.unreachable().into_iter().collect();
         dead.sort_by_key(|(kind, tally)| (Reverse(tally.size), *kind));
@@ -213,14 +213,15 @@ fn all_strings(session: &Session<'_>, report: &HeapStatReport, progress: &Progre
 }
 
 /// Says how much of the objects is garbage, if it is much of them: the sums by type include it.
-fn garbage(dead: u64, size: u64) -> String {
+fn garbage(dead: u64, size: u64, roots_missing: bool) -> String {
     let percent = dead.saturating_mul(100).checked_div(size).unwrap_or(0);
     if percent < MUCH {
         return String::new();
     }
     format!(
-        " (no root that was read reaches {percent} % of these bytes; {} are live)",
-        round(size.saturating_sub(dead))
+        " (no root that was read reaches {percent} % of these bytes; {} are {})",
+        round(size.saturating_sub(dead)),
+        if roots_missing { "reached" } else { "live" }
     )
 }
 
@@ -358,9 +359,9 @@ mod tests {
 
     #[test]
     fn garbage_is_said_if_it_is_much() {
-        assert_eq!(garbage(10, 100), "");
-        assert_eq!(garbage(0, 0), "");
-        assert!(garbage(24 << 20, 30 << 20).contains("80 % of these bytes; 6 MiB are live"));
+        assert_eq!(garbage(10, 100, false), "");
+        assert_eq!(garbage(0, 0, false), "");
+        assert!(garbage(24 << 20, 30 << 20, false).contains("80 % of these bytes; 6 MiB are live"));
         assert!(is_much(80 << 20, 100 << 20));
         assert!(!is_much(80 << 20, 2080 << 20));
     }
