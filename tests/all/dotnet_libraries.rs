@@ -47,7 +47,7 @@ fn free_regions_of_nativeaot_are_committed_memory_of_the_heap() {
 
 #[test]
 fn nothing_that_can_be_written_is_called_reserved() {
-    for name in names("process").into_iter().chain(names("free-regions")).chain(names("java-map")) {
+    for name in names("process").chain(names("free-regions")).chain(names("java-map")) {
         let check = ask(name, &["check"]);
         let rule = list(&check, "invariants").iter().find(|rule| rule["name"] == "reserved");
         assert_eq!(rule.map(|rule| &rule["ok"]), Some(&true.into()), "{name}: {check}");

@@ -9,15 +9,6 @@ pub(super) fn step(steps: usize) {
     let _ = steps;
 }
 
-#[cfg(test)]
-mod counter {
-    use std::cell::Cell;
-
-    thread_local! {
-        pub(super) static STEPS: Cell<u64> = const { Cell::new(0) };
-    }
-}
-
 /// The result of `run`, and the number of its steps. Everything runs on one thread, because steps are counted by
 /// thread.
 #[cfg(test)]
@@ -31,4 +22,13 @@ pub(super) fn work_of<R: Send>(run: impl FnOnce() -> R + Send) -> (R, u64) {
         let result = run();
         (result, counter::STEPS.get() - before)
     })
+}
+
+#[cfg(test)]
+mod counter {
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(super) static STEPS: Cell<u64> = const { Cell::new(0) };
+    }
 }

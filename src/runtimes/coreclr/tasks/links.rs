@@ -313,7 +313,7 @@ impl Linker<'_, '_> {
         for (i, holder) in holders {
             let Some(node) = nodes.get_mut(i as usize) else { continue };
             node.awaits = Awaits::Object(holder);
-            if self.index.get(&holder).is_none() && nodes.len() < limits::MAX_ASYNC_OBJECTS {
+            if !self.index.contains_key(&holder) && nodes.len() < limits::MAX_ASYNC_OBJECTS {
                 self.add_awaited(nodes, holder, i);
             }
         }

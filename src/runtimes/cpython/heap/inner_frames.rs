@@ -57,7 +57,7 @@ impl Visitor<'_, '_> {
 
     /// Size in bytes of the used part of a frame: its fields, and its variables and operands.
     fn frame_size(&self, frame: Addr) -> Option<u64> {
-        used_size(&self.objects, self.layout, frame)
+        used_size(self.objects, self.layout, frame)
     }
 }
 
