@@ -395,11 +395,33 @@ impl Fake {
         self.expected.entry(kind).or_default().push(range);
     }
 
+    /// The segments of an area. What the GC only reserved has no access.
+    fn loads(&self, area: &Area) -> Vec<Load> {
+        if area.base != HEAP || !area.bytes.is_empty() {
+            return vec![Load::at(area.base).flags(area.flags).bytes(area.bytes.clone()).memsz(area.memsz)];
+        }
+        let mut reserved = self.expected.get("GCHeapReserve").cloned().unwrap_or_default();
+        reserved.sort_unstable_by_key(|range| range.start);
+        let (mut loads, mut at) = (Vec::new(), area.base);
+        let mut add = |to: u64, flags: u32| {
+            if at < to {
+                loads.push(Load::at(at).flags(flags).memsz(to - at));
+                at = to;
+            }
+        };
+        for range in reserved {
+            add(range.start, area.flags);
+            add(range.end, 0);
+        }
+        add(area.base + area.memsz, area.flags);
+        loads
+    }
+
     pub fn core(&self) -> CoreBuilder {
         let path = self.path.unwrap_or("/x/8.0.33/libcoreclr.so");
         let mut files = vec![(IMAGE, IMAGE + TEXT, 0, path), (IMAGE + TEXT, IMAGE + IMAGE_LEN, TEXT / PAGE, path)];
         files.extend(self.files.iter().map(|(start, end, page, path)| (*start, *end, *page, path.as_str())));
-        let loads = self.areas.iter().map(|a| Load::at(a.base).flags(a.flags).bytes(a.bytes.clone()).memsz(a.memsz));
+        let loads = self.areas.iter().flat_map(|a| self.loads(a));
         CoreBuilder::x86_64()
             .note(notes::prstatus_x86_64(1, 0, STACK + 0x800, IMAGE, 0))
             .note(notes::prpsinfo(1, "fake", "fake"))
