@@ -4,7 +4,7 @@
 //! dac_region_free_list), dac_gcheap_fields.h, gc.cpp (card_table_info). The field order of GcDacVars is in
 //! layout/tables/dotnet-*.json.
 
-use crate::addr::{Addr, AddrRange, PAGE};
+use crate::addr::{Addr, AddrRange, PAGE, union};
 use crate::layout::{Layout, LayoutError, StructView, ViewError};
 use crate::limits;
 use crate::map::{Confidence, Kind};
@@ -412,8 +412,19 @@ impl GcHeap {
         self.notes.is_empty() && !self.segments.is_empty()
     }
 
-    /// Claims reserved address space. Its access decides: what can be written was committed, whatever lists it is in.
-    pub(crate) fn claim_reserve(
+    /// Claims the address space that the GC reserved as a whole, except for `others`, and for segments and regions.
+    pub(crate) fn claim_whole(&self, range: AddrRange, others: &[AddrRange], evidence: &str, out: &mut Sink<'_>) {
+        let segments = self.segments.iter().map(|s| s.committed);
+        let free = self.free.iter().flat_map(|region| [region.committed, region.reserve]);
+        let known = segments.chain(free).chain(self.bookkeeping.iter().copied()).chain(others.iter().copied());
+        for part in range.without(&union(known.collect())) {
+            self.claim_reserve(part, Confidence::Derived, "reserved by the GC", evidence, out);
+        }
+    }
+
+    /// Claims reserved address space. Its access decides: what can be written was committed, whatever lists it is in. If
+    /// lists are incomplete, it may be a segment in use or a free one, and is not claimed.
+    fn claim_reserve(
         &self,
         range: AddrRange,
         confidence: Confidence,
@@ -426,12 +437,10 @@ impl GcHeap {
                 out.add(part, Kind::GCHeapReserve, confidence, detail, evidence);
                 continue;
             }
-            let (kind, what) = match self.is_complete() {
-                true => (Kind::GCHeapToBeFreed, "committed, in no region in use"),
-                false => (Kind::GCHeap, "committed, not in the lists that could be read"),
-            };
-            let evidence = format!("{evidence}; it is writable");
-            out.add(part, kind, confidence.min(Confidence::Derived), what, &evidence);
+            if self.is_complete() {
+                let (what, evidence) = ("committed, in no region in use", format!("{evidence}; it is writable"));
+                out.add(part, Kind::GCHeapToBeFreed, confidence.min(Confidence::Derived), what, &evidence);
+            }
         }
     }
 
@@ -457,7 +466,7 @@ impl GcHeap {
         }
         if let Some(range) = self.reserve {
             let evidence = "g_lowest_address to g_highest_address";
-            self.claim_reserve(range, Confidence::Derived, "reserved by the GC", evidence, out);
+            self.claim_whole(range, &[], evidence, out);
         }
     }
 }

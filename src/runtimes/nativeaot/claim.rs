@@ -1,6 +1,7 @@
 //! Claims of memory from the runtime's structures.
 
-use crate::map::{Claims, Confidence, Kind};
+use crate::addr::AddrRange;
+use crate::map::{Claims, Kind};
 use crate::phase::Phase;
 use crate::runtimes::api::EventSession;
 use crate::runtimes::clr_gc::sink::Sink;
@@ -63,7 +64,8 @@ impl Heaps {
             if self.gc.regions {
                 tracing::debug!(module = runtime.path, %bounds, "reserved by the GC");
                 let evidence = "lowest and highest address in card_table_info";
-                self.gc.claim_reserve(*bounds, Confidence::Derived, "reserved by the GC", evidence, &mut out);
+                let others: Vec<AddrRange> = self.handles.0.iter().copied().chain([*range]).collect();
+                self.gc.claim_whole(*bounds, &others, evidence, &mut out);
             }
         }
         out.into_claims().iter().for_each(|claim| claims.add(claim.clone()));

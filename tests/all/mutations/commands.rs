@@ -173,13 +173,15 @@ fn summary(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     o.show("summary", sum, rng)
 }
 
-/// What is named and what is not make up what was written, and no finding is larger than all memory.
+/// What is named and what is not make up all memory, and no finding is larger than all memory.
 fn triage(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let options = TriageOptions { budget: (rng.below(4) == 0).then_some(Duration::ZERO) };
     let told = commands::triage(&o.session, &options, &o.silent);
     let unnamed: u64 = told.unnamed.iter().map(|row| row.bytes).sum();
-    if told.more_unnamed == 0 && told.named.bytes.checked_add(unnamed) != Some(told.written) {
-        return Err(format!("{} named and {unnamed} unnamed are not the {} written", told.named.bytes, told.written));
+    // With figures of the kernel, resident and swapped bytes count, and otherwise written ones.
+    let all = told.resident.map_or(told.written, |rss| rss.saturating_add(told.swapped.unwrap_or(0)));
+    if told.more_unnamed == 0 && told.named.bytes.checked_add(unnamed) != Some(all) {
+        return Err(format!("{} named and {unnamed} unnamed are not all {all}", told.named.bytes));
     }
     if told.written > told.in_core || told.findings.iter().any(|f| f.share.is_some_and(|s| !(0.0..=1.0).contains(&s))) {
         return Err(format!("more than all: {:?}", told.findings));

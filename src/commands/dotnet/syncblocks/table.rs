@@ -27,9 +27,9 @@ fn locks<'a>(rows: &[LockRow]) -> TableBlock<'a> {
     let mut table = TableBlock::default()
         .text("Kind")
         .text("Object")
-        .text("Owner")
+        .flexible("Owner")
         .number("Times")
-        .text("Waiting")
+        .flexible("Waiting")
         .type_name("Type")
         .brief(LISTED_ROWS, "lock");
     for lock in rows {
