@@ -125,7 +125,7 @@ pub fn tid_text(tid: u32) -> String {
 /// A thread of the process.
 #[derive(Clone, Debug)]
 pub struct Thread {
-    /// Kernel thread ID. If the core has none for this thread, [`UNNUMBERED`] plus its position, from 0.
+    /// Kernel thread ID. If the core has none for this thread, 2³¹ plus its position, from 0.
     pub tid: u32,
     /// Signal that the thread was stopped by. 0 if the producer writes none.
     pub signal: u16,
