@@ -22,6 +22,7 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::EventSession;
 use crate::runtimes::clr_gc::sink::Sink;
+use crate::sums::SaturatingSum;
 
 /// Words read of a session, of a buffer manager and of every other structure, and of a thread. The thread begins with a
 /// pointer for each of 64 sessions.
@@ -80,7 +81,7 @@ pub(crate) fn find(process: &Process, module: usize) -> Vec<EventSession> {
                 manager,
                 size,
                 limit,
-                waiting: lists.iter().map(|list| list.buffers.len().saturating_sub(1) as u64).sum(),
+                waiting: lists.iter().map(|list| list.buffers.len().saturating_sub(1) as u64).saturating_sum(),
                 writers: writers.len() as u64,
                 threads: writers.iter().filter_map(|&writer| search.thread(writer)).collect(),
                 buffers: lists.into_iter().flat_map(|list| list.buffers).collect(),
