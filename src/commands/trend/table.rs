@@ -135,7 +135,7 @@ impl TrendReport {
         match largest.or_else(|| rose().next()) {
             None => "· No growth found in these samples.".to_owned(),
             Some(row) => format!(
-                "· No growth is certain, but {} rose, most of all {} by {}. More samples would decide.",
+                "· No growth is certain, but {} rose, most of all {} by {}. Take more samples.",
                 count(rose().count() as u64, "unclear figure"),
                 subject(row),
                 amount(row.change as f64, row.measure)

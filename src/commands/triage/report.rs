@@ -16,14 +16,13 @@ pub struct TriageReport {
     /// contents. Pages that are mapped at two addresses count once.
     pub written: u64,
     /// Bytes in RAM, including hugetlbfs pages, which RSS does not count. Memory of the core that smaps does not list
-    /// counts as far as it is written. `null` if that is unknown, as of a core without
-    /// `--smaps`. If it is known, sizes and shares of the findings are of the resident and swapped bytes. Otherwise they
-    /// are of `written`.
+    /// counts as far as it is written. `null` if unknown, for example in a core without `--smaps`. If it is known,
+    /// sizes and shares of the findings are of the resident and swapped bytes. Otherwise they are of `written`.
     pub resident: Option<u64>,
     /// Bytes in swap. `null` if `resident` is.
     pub swapped: Option<u64>,
-    /// Bytes that are the same pages at another address, and in none of the other figures: resident and swapped bytes if
-    /// `resident` is known, otherwise written bytes.
+    /// Bytes that are the same pages at another address, and in none of the other figures. Resident and swapped bytes
+    /// if `resident` is known, otherwise written bytes.
     pub second_views: u64,
     /// Bytes that the findings explain.
     pub named: NamedRow,
@@ -32,7 +31,8 @@ pub struct TriageReport {
     /// Number of such ranges that are not listed.
     pub more_unnamed: u64,
     /// Findings, most important first. Each byte (resident or swapped if `resident` is known, otherwise written) is
-    /// counted in `bytes` of exactly one finding without `within`. A finding with `within` is part of the finding with that id.
+    /// counted in `bytes` of exactly one finding without `within`. A finding with `within` is part of the finding with
+    /// that id.
     pub findings: Vec<Finding>,
     /// Analyses that were skipped to stay within `--budget`, in words.
     pub left_out: Vec<String>,

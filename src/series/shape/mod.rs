@@ -321,7 +321,7 @@ struct Halves<'a> {
     last: f64,
     /// Range of the levels in the first half.
     moved: f64,
-    /// How far the last half begins, or comes back, behind what the first half had reached.
+    /// How far the last half falls back behind the furthest level of the first half.
     back: f64,
     /// Whether the rates of both halves differ by more than noise.
     differ: bool,

@@ -8,7 +8,7 @@ use crate::series::shape::student::two_sided;
 const EXACT: usize = 10;
 
 /// Degrees of freedom with which Student's distribution is the normal one.
-const NORMAL: f64 = 1e6;
+pub(super) const NORMAL: f64 = 1e6;
 
 /// The order of a series' values.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@
 //!   second also requires that the changes between samples have a mean, or a direction, that a
 //!   random walk rarely has. If they don't, its variance is increased.
 
-use crate::series::shape::rank::Order;
+use crate::series::shape::rank::{NORMAL, Order};
 use crate::series::shape::student::{two_sided, within};
 
 /// A value at a time.
@@ -210,8 +210,7 @@ fn by_signs(points: &[Point]) -> f64 {
     let against = changes().filter(|c| c * left < 0.0).count();
     let tosses = with + against;
     if tosses > TOSSED {
-        // With this many degrees of freedom, Student's distribution is the normal one.
-        return two_sided((with as f64 - against as f64) / (tosses as f64).sqrt(), 1e6);
+        return two_sided((with as f64 - against as f64) / (tosses as f64).sqrt(), NORMAL);
     }
     // Twice the upper tail of the binomial distribution.
     let mut term = 0.5_f64.powi(i32::try_from(tosses).unwrap_or(i32::MAX));

@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use crate::addr::Addr;
 use crate::commands::report::page::html::Html;
+use crate::targets::threads::tid_text;
 use crate::units::{exact, human};
 
 pub(super) enum Cell {
@@ -103,7 +104,7 @@ fn write_cell(out: &mut Html, cell: &Cell) {
         }
         Cell::Size(Some(bytes)) => number(out, bytes, human(*bytes)),
         Cell::Count(Some(n)) => number(out, n, exact(*n)),
-        Cell::Id(Some(n)) => number(out, n, n.to_string()),
+        Cell::Id(Some(tid)) => number(out, tid, tid_text(*tid)),
         Cell::Size(None)
         | Cell::Count(None)
         | Cell::SizeChange(None)

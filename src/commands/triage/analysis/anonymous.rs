@@ -13,11 +13,12 @@ use crate::map::{Confidence, Region};
 use crate::memory::content::{Content, Filled, Makeup, filled, within};
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
+use crate::runtimes::mapped_libraries;
 use crate::session::Session;
 use crate::units::round;
 
 /// Bytes whose content is classified per second.
-const TOLD: u64 = 800 << 20;
+const CLASSIFIED: u64 = 800 << 20;
 
 /// Minimum share of all bytes in percent, and minimum bytes, that make memory without an owner a warning.
 const MUCH: u64 = 20;
@@ -26,6 +27,16 @@ const LARGE: u64 = 16 << 20;
 /// Maximum number of contents named, and the minimum share of one in percent.
 const CONTENTS: usize = 3;
 const SHARE: u64 = 2;
+
+/// Who may have mapped memory without a known owner. A runtime that cannot be read has its heap there.
+fn possible_owners(session: &Session<'_>) -> String {
+    match mapped_libraries(session.process).first() {
+        Some((file, name)) if session.runtimes().is_empty() => {
+            format!("the {name} runtime, which could not be read ({file}), the program or a library")
+        }
+        _ => "the program or a library".to_owned(),
+    }
+}
 
 /// Adds findings on the contents of anonymous memory.
 pub(super) fn anonymous(
@@ -47,7 +58,7 @@ pub(super) fn anonymous(
     let ranges: Vec<AddrRange> = regions.map(|r| r.range).collect();
     let destinations = Destinations::of(session.map());
     let read = |_: &mut Budget| filled(session.process.target(), &ranges, &destinations, progress);
-    let Some(runs) = budget.run(session, "contents of anonymous memory", (share.in_core, TOLD), read) else {
+    let Some(runs) = budget.run(session, "contents of anonymous memory", (share.in_core, CLASSIFIED), read) else {
         not_looked_at(session, tally, share, (equal.map(|equal| equal.finding), &blocks), found);
         return;
     };
@@ -56,24 +67,25 @@ pub(super) fn anonymous(
     let of_blocks = makeup.written().min(share.used.saturating_sub(absent));
     let others: Vec<Filled> = outside(&ranges, &blocks).iter().flat_map(|range| within(&runs, *range)).collect();
     // Memory overwritten in a scrubbed core could have been anything.
-    let tells_nothing = |run: &&Filled| matches!(run.content, Content::Mixed | Content::Overwritten);
-    let nameless: Vec<&Filled> = others.iter().filter(tells_nothing).collect();
+    let is_nameless = |run: &&Filled| matches!(run.content, Content::Mixed | Content::Overwritten);
+    let nameless: Vec<&Filled> = others.iter().filter(is_nameless).collect();
     let without = nameless.iter().map(|run| run.range.len()).fold(0, u64::saturating_add);
     let without = without.min(share.used.saturating_sub(absent).saturating_sub(of_blocks));
     let rest = share.used.saturating_sub(absent).saturating_sub(of_blocks).saturating_sub(without);
     found.findings.extend(equal.map(|equal| equal.with_all_pages(makeup, of_blocks, &destinations)));
     if rest > 0 {
         let severity = severity(rest, tally.total());
+        let named = Makeup::of(others.iter().filter(|run| !is_nameless(run)).copied());
+        // A part of a mapping that the core lacks may have anything in it.
+        let partial = share.regions.iter().filter_map(|&i| session.map().regions.get(i)).any(is_partial);
         let text = format!(
-            "{} of {}anonymous memory with no known owner ({}); the program or a library mapped it. {} `coremap anon` \
-             lists its blocks and the pointers to them.",
+            "{} of {}anonymous memory with no known owner ({}); {} mapped it. {} `coremap anon` lists its blocks and the \
+             pointers to them.",
             round(rest),
             adjective(tally.measure),
             counted(share.regions.len() as u64, "mapping", "mappings"),
-            content(&destinations, &Makeup::of(others.iter().filter(|run| !tells_nothing(run)).copied()), rest, {
-                // A part of a mapping that the core lacks may have anything in it.
-                share.regions.iter().filter_map(|&i| session.map().regions.get(i)).any(is_partial)
-            })
+            possible_owners(session),
+            content(&destinations, &named, rest, partial)
         );
         let evidence = "contents of every page";
         found.findings.push(
@@ -114,15 +126,16 @@ fn not_looked_at(
         let Some(region) = session.map().regions.get(i) else { continue };
         let used = tally.used.get(i).copied().unwrap_or(0);
         let written = used.saturating_sub(absent(region, used, tally.measure));
-        let told = touched(blocks, region.range).iter().map(AddrRange::len).fold(0, u64::saturating_add).min(written);
-        of_blocks = of_blocks.saturating_add(told);
-        if written > told {
-            rest = rest.saturating_add(written - told);
+        let in_blocks =
+            touched(blocks, region.range).iter().map(AddrRange::len).fold(0, u64::saturating_add).min(written);
+        of_blocks = of_blocks.saturating_add(in_blocks);
+        if written > in_blocks {
+            rest = rest.saturating_add(written - in_blocks);
             mappings += 1;
             found.unnamed.push(UnnamedRow {
                 start: region.range.start,
                 end: region.range.end,
-                bytes: written - told,
+                bytes: written - in_blocks,
                 content: "not read".into(),
             });
         }
@@ -217,7 +230,7 @@ fn is_partial(region: &Region) -> bool {
     (1..region.range.len()).contains(&region.in_core)
 }
 
-/// Bytes of a region, of `used` ones, that the core can't have.
+/// How many of a region's `used` bytes the core can't have.
 fn absent(region: &Region, used: u64, measure: Measure) -> u64 {
     if measure.is_resident() { used.saturating_sub(region.in_core) } else { 0 }
 }
@@ -238,8 +251,8 @@ fn not_in_core(session: &Session<'_>, tally: &Tally, share: &Share, found: &mut 
     }
     let rows = || listed.iter().chain(&tally.unlisted);
     let excluded = session.process.residence().map_or(0, |residence| {
-        let flags = |at| residence.mapping_at(at).is_some_and(|mapping| mapping.flags.dont_dump);
-        rows().filter(|(range, _)| flags(range.start)).map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
+        let is_excluded = |at| residence.mapping_at(at).is_some_and(|mapping| mapping.flags.dont_dump);
+        rows().filter(|(range, _)| is_excluded(range.start)).map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
     });
     let text = format!(
         "{} of {}memory is not in the core ({}), so what it contains is unknown.{}{}",
@@ -270,12 +283,12 @@ fn not_in_core(session: &Session<'_>, tally: &Tally, share: &Share, found: &mut 
     anonymous
 }
 
-/// Describes `bytes` of memory with these contents. What is in no page that was written is in pages of zeros, unless the
-/// core has only a `part` of the memory.
-fn content(destinations: &Destinations, makeup: &Makeup, bytes: u64, part: bool) -> String {
+/// Describes `bytes` of memory with these contents. What is in no written page is in pages of zeros, unless the memory is
+/// only `partial` in the core.
+fn content(destinations: &Destinations, makeup: &Makeup, bytes: u64, partial: bool) -> String {
     let zero = bytes.saturating_sub(makeup.written());
-    let parts = told(destinations, makeup);
-    let zeros = if part { "zeros or not in the core" } else { "zeros" };
+    let parts = by_share(destinations, makeup);
+    let zeros = if partial { "zeros or not in the core" } else { "zeros" };
     let is_much = |part: u64| part.saturating_mul(100) >= bytes.saturating_mul(SHARE);
     match (is_much(makeup.written()), is_much(zero)) {
         _ if parts.is_empty() => format!("Content: only {zeros}."),
@@ -286,7 +299,7 @@ fn content(destinations: &Destinations, makeup: &Makeup, bytes: u64, part: bool)
 }
 
 /// Contents by share: `96 % one byte value, 0x16; 2 % pointers (into malloc)`.
-fn told(destinations: &Destinations, makeup: &Makeup) -> String {
+fn by_share(destinations: &Destinations, makeup: &Makeup) -> String {
     let parts: Vec<String> = makeup
         .by_size()
         .into_iter()

@@ -33,9 +33,7 @@ impl Budget {
         ));
         false
     }
-}
 
-impl Budget {
     /// Runs an analysis if the estimate allows it. Estimates can be wrong, so its loops end when the time is up; then
     /// there is no result, and `what` is recorded as skipped. The analysis must not store anything for later ones.
     pub(super) fn run<T>(

@@ -81,7 +81,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let size = report.total.size.saturating_sub(report.free.size);
     let mut buffers = buffers::sums(session);
     let of_graph = budget.run(session, "retained sizes", (share.used, GRAPH), |budget| {
-        let mut graph = Liveness { asked: dotnet::findings::loader_objects(session), ..Liveness::default() };
+        let mut graph = Liveness { loaders: dotnet::findings::loader_objects(session), ..Liveness::default() };
         let (mut findings, mut keepers) = (Vec::new(), String::new());
         with_retained(session, |retained, names, rooted| {
             keepers.push_str(&buffers::keepers(rooted, retained, names));
@@ -113,10 +113,10 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     }
     // For small blocks the runtime itself reports what is free.
     if !runtimes.iter().any(|runtime| runtime.small_blocks().is_some_and(|blocks| blocks.sums().is_some())) {
-        found.findings.extend(fragmented(&report, dotnet::findings::pinned_objects(session).as_ref()));
+        found.findings.extend(fragmented(session, &report));
     }
     if strings {
-        // Without the graph, dead strings can't be told from live ones.
+        // Without the graph, dead strings count like live ones.
         let sums = match whole {
             true => Some(graph.strings),
             false => {
@@ -149,8 +149,9 @@ struct Liveness {
     dead: HashMap<Addr, api::Tally>,
     /// Live strings by content.
     strings: StringStat,
-    /// Objects of loader allocators, and those of them that roots reach.
-    asked: Vec<Addr>,
+    /// Objects of loader allocators.
+    loaders: Vec<Addr>,
+    /// Those of `loaders` that roots reach.
     reached: HashSet<Addr>,
 }
 
@@ -166,7 +167,7 @@ impl Liveness {
         let heap = rooted.runtime.heap()?;
         self.runtimes += 1;
         self.roots_missing |= !rooted.not_read.is_empty();
-        self.reached.extend(self.asked.iter().copied().filter(|at| retained.live.is_live(*at)));
+        self.reached.extend(self.loaders.iter().copied().filter(|at| retained.live.is_live(*at)));
         let mut dead: Vec<(TypeIndex, api::Tally)> = retained.unreachable().into_iter().collect();
         dead.sort_by_key(|(kind, tally)| (Reverse(tally.size), *kind));
         let largest = dead.iter().take(TYPES).map(|(kind, tally)| (heap.type_name(*kind), tally.size)).collect();
@@ -229,18 +230,19 @@ fn is_much(bytes: u64, whole: u64) -> bool {
     bytes >= LARGE && bytes.saturating_mul(100) >= whole.saturating_mul(MUCH)
 }
 
-/// Reports free space between objects. `pinned`: the objects that handles pin, if there are such handles.
-fn fragmented(report: &HeapStatReport, pinned: Option<&HashSet<Addr>>) -> Option<Finding> {
+/// Reports free space between objects.
+fn fragmented(session: &Session<'_>, report: &HeapStatReport) -> Option<Finding> {
     let free = report.types.iter().find(|t| &*t.name == FREE_NAME)?;
     if !is_much(free.size, report.total.size) {
         return None;
     }
     let parts = free.generations.iter().map(|g| (g.generation.to_string(), g.size)).collect();
+    let pinned = dotnet::findings::pinned_objects(session);
     let text = format!(
         "Fragmentation: {} of the managed heap is free space between objects ({}).{}",
         round(free.size),
         biggest(parts, TYPES),
-        pinned.map_or_else(String::new, |pinned| cause(free, &report.fragmentation, pinned))
+        pinned.map_or_else(String::new, |pinned| cause(free, &report.fragmentation, &pinned))
     );
     let finding = Finding::new("heap-fragmentation", Severity::Warning, text, "objects of type Free, by generation");
     Some(finding.about(free.size).known(Confidence::Exact).more("heapstat --type Free").within("managed-heap"))
@@ -249,8 +251,8 @@ fn fragmented(report: &HeapStatReport, pinned: Option<&HashSet<Addr>>) -> Option
 /// Share of the free space that a cause must explain to be named, in percent.
 const EXPLAINED: u64 = 50;
 
-/// The cause of free space between objects, if it was found: it is on the large object heap, or pinned objects follow
-/// it. Otherwise what was checked. Only large free blocks are listed with the object that follows.
+/// Describes the cause of free space between objects, if it was found: it is on the large object heap, or pinned objects
+/// follow it. Otherwise describes what was checked. Only large free blocks are listed with the object that follows.
 fn cause(free: &TypeRow, blocks: &[FreeBlockRow], pinned: &HashSet<Addr>) -> String {
     let explains = |bytes: u64| bytes.saturating_mul(100) >= free.size.saturating_mul(EXPLAINED);
     let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
@@ -287,11 +289,13 @@ fn unreachable(dead: api::Tally, live: u64, largest: Vec<(String, u64)>, rooted:
              {live} are live."
         )
     };
-    let (id, text) = match rooted.unreached() {
+    let not_reached = "no root reaches them";
+    let (id, text, evidence) = match rooted.unreached() {
         Unreached::Collectible => {
-            ("unreachable", garbage(" but not collected yet") + " This is not a leak: a collection would free them.")
+            let text = garbage(" but not collected yet") + " This is not a leak: a collection would free them.";
+            ("unreachable", text, not_reached)
         }
-        Unreached::Kept(why) => ("unreachable", garbage(&format!(", but {why}"))),
+        Unreached::Kept(why) => ("unreachable", garbage(&format!(", but {why}")), not_reached),
         Unreached::Unknown => (
             "roots-not-read",
             format!(
@@ -299,14 +303,11 @@ fn unreachable(dead: api::Tally, live: u64, largest: Vec<(String, u64)>, rooted:
                  Not read: {}.",
                 rooted.not_read.join(", ")
             ),
+            "search from the roots that were read",
         ),
     };
     let read = if rooted.stacks.conservative.is_empty() { "" } else { "; stacks read conservatively" };
-    let evidence = match id {
-        "unreachable" => format!("no root reaches them{read}"),
-        _ => format!("search from the roots that were read{read}"),
-    };
-    let finding = Finding::new(id, Severity::Info, text, evidence);
+    let finding = Finding::new(id, Severity::Info, text, format!("{evidence}{read}"));
     Some(finding.about(dead.size).known(Confidence::Derived).more("retained").within("managed-heap"))
 }
 

@@ -71,8 +71,8 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
             let mut confidence = if tally.guessed_views { Confidence::Heuristic } else { Confidence::Exact };
             if twice > 0 {
                 text.push_str(&format!(
-                    " Up to {} of it may be mapped twice and counted twice: mappings have one name, and their contents \
-                     don't show whether they are the same pages.",
+                    " Up to {} of it may be mapped twice and counted twice: several mappings have the same name, and their \
+                     contents don't show whether they are the same pages.",
                     round(twice)
                 ));
                 confidence = Confidence::Heuristic;

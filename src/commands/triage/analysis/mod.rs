@@ -145,8 +145,9 @@ fn is_most(f: &Finding) -> bool {
 /// Makes a finding with most of all memory a warning, unless a finding within it is one. Findings in `MUST_BE` are
 /// exempt.
 fn raise(findings: &mut [Finding]) {
-    let told: Vec<&str> = findings.iter().filter(|f| f.severity > Severity::Info).filter_map(|f| f.within).collect();
-    let sums = |f: &Finding| f.within.is_none() && !MUST_BE.contains(&f.id) && !told.contains(&f.id);
+    let explained: Vec<&str> =
+        findings.iter().filter(|f| f.severity > Severity::Info).filter_map(|f| f.within).collect();
+    let sums = |f: &Finding| f.within.is_none() && !MUST_BE.contains(&f.id) && !explained.contains(&f.id);
     let raised: Vec<usize> =
         (0..findings.len()).filter(|&i| findings.get(i).is_some_and(|f| is_most(f) && sums(f))).collect();
     for i in raised {
@@ -178,10 +179,10 @@ fn counted(n: u64, one: &str, many: &str) -> String {
 fn biggest(mut sizes: Vec<(String, u64)>, most: usize) -> String {
     sizes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let more = sizes.len().saturating_sub(most);
-    let told: Vec<String> = sizes.iter().take(most).map(|(name, bytes)| format!("{name} {}", human(*bytes))).collect();
+    let named: Vec<String> = sizes.iter().take(most).map(|(name, bytes)| format!("{name} {}", human(*bytes))).collect();
     match more {
-        0 => told.join(", "),
-        n => format!("{} and {}", told.join(", "), counted(n as u64, "other", "others")),
+        0 => named.join(", "),
+        n => format!("{} and {}", named.join(", "), counted(n as u64, "other", "others")),
     }
 }
 

@@ -29,7 +29,7 @@ const LARGE_BLOCK: u64 = 16 << 20;
 
 /// Share of the separately mapped blocks, in percent, above which the findings on equal blocks make the finding
 /// `malloc-mmapped` redundant.
-const TOLD: u64 = 80;
+const COVERED: u64 = 80;
 
 /// Adds findings on malloc from a walk of its heaps.
 pub(super) fn malloc(
@@ -63,10 +63,11 @@ pub(super) fn malloc(
         let held = if split.unknown == 0 { held } else { u64::MAX };
         found.findings.push(of_libc(session, share, &report, held));
     }
-    let told = report.clusters.iter().filter(|c| c.mmapped && malloc::is_pattern(c, &report));
-    let told: u64 = told.map(|c| c.bytes).fold(0, u64::saturating_add);
+    let patterns = report.clusters.iter().filter(|c| c.mmapped && malloc::is_pattern(c, &report));
+    let of_patterns: u64 = patterns.map(|c| c.bytes).fold(0, u64::saturating_add);
     let mut quick = malloc::quick(session.malloc(), &split, held);
-    quick.retain(|f| f.id != "malloc-mmapped" || told.saturating_mul(100) < f.bytes.unwrap_or(0).saturating_mul(TOLD));
+    let is_covered = |bytes: u64| of_patterns.saturating_mul(100) >= bytes.saturating_mul(COVERED);
+    quick.retain(|f| f.id != "malloc-mmapped" || !is_covered(f.bytes.unwrap_or(0)));
     let large = large_block(&report, tally.total());
     found.findings.extend(report.findings);
     found.findings.extend(large);
@@ -139,15 +140,14 @@ fn large_block(report: &MallocReport, whole: u64) -> Option<Finding> {
     let block = report.clusters.iter().filter(large).max_by_key(|c| each(c))?;
     let name = block.allocator.map_or("malloc", AllocatorName::name);
     let text = format!(
-        "{} of {} bytes ({} in all{}). `coremap refs {}` shows what points at it.",
+        "{} of {} bytes ({} in all{}).",
         counted(block.count, &format!("{name} block"), &format!("{name} blocks")),
         exact(block.size),
         round(block.bytes),
         match block.written {
             Some(written) if written < block.bytes => format!(", {} of it written", round(written)),
             _ => String::new(),
-        },
-        block.example
+        }
     );
     let finding =
         Finding::new("malloc-large-block", Severity::Warning, text, format!("used chunk at {}", block.example));
@@ -185,10 +185,10 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
     let mut out = verdict(session, &rows);
     match out.iter_mut().find(|f| f.id == "stacks") {
         // If the reserve is the problem, `bytes` is the reserve. The share is always of the bytes that all stacks use.
-        Some(told) => {
-            told.share = (tally.measure != Measure::InCore).then(|| super::share(share.used, tally.total()));
-            if told.severity == Severity::Info || tally.measure.is_resident() {
-                told.bytes = Some(share.used);
+        Some(stacks) => {
+            stacks.share = (tally.measure != Measure::InCore).then(|| super::share(share.used, tally.total()));
+            if stacks.severity == Severity::Info || tally.measure.is_resident() {
+                stacks.bytes = Some(share.used);
             }
         }
         None => {

@@ -139,12 +139,12 @@ fn finding(pool: &Pool, members: &Members) -> Finding {
     };
     let mut places: Vec<(&Option<String>, u64)> = members.places.iter().map(|(place, n)| (place, *n)).collect();
     places.sort_by_key(|(_, n)| Reverse(*n));
-    let told = |(place, n): &(&Option<String>, u64)| {
+    let describe = |(place, n): &(&Option<String>, u64)| {
         let place = place.as_deref().unwrap_or("code without symbols");
         if *n == members.count { format!("all in {place}") } else { format!("{} in {place}", exact(*n)) }
     };
     let gathered = places.first().is_some_and(|(_, most)| most.saturating_mul(100) >= n.saturating_mul(GATHERED));
-    let mut parts: Vec<String> = places.iter().take(PLACES).map(told).collect();
+    let mut parts: Vec<String> = places.iter().take(PLACES).map(describe).collect();
     let rest = places.get(PLACES..).unwrap_or_default();
     if !gathered {
         parts = vec![format!("in {}", count(places.len() as u64, "different function"))];

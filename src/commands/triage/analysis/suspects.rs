@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange};
-use crate::analysis::resident::{is_known, written};
+use crate::analysis::resident::{is_known, with_rss, written};
 use crate::analysis::roots::{RuntimeRoots, path_row};
 use crate::commands::triage::analysis::budget::Budget;
 use crate::map::Confidence;
@@ -16,7 +16,7 @@ use crate::sums::SaturatingSum;
 use crate::units::{exact, round};
 
 /// Minimum size of an object to be considered: in percent of all live objects, and in bytes.
-const LOOKED_AT: u64 = 5;
+const MIN_SHARE: u64 = 5;
 const LEAST: u64 = 1 << 20;
 
 /// Minimum share of all live objects that makes a finding a warning, in percent.
@@ -30,7 +30,7 @@ const ARRAY: u64 = 64 << 10;
 const ARRAYS: usize = 1 << 20;
 
 /// Maximum number of suspects reported.
-const TOLD: usize = 5;
+const MAX_SUSPECTS: usize = 5;
 
 /// Maximum number of steps named. Of a longer path, both ends are named.
 const STEPS: usize = 3;
@@ -63,18 +63,18 @@ pub(super) fn suspects(
     budget: &mut Budget,
 ) -> Vec<Finding> {
     let total = retained.total.size;
-    let least = (total / 100).saturating_mul(LOOKED_AT).max(LEAST);
+    let least = (total / 100).saturating_mul(MIN_SHARE).max(LEAST);
     let large = (1..retained.live.len() as u32).filter(|&n| retained.bytes(n) >= least);
     let large = large.filter(|&n| retained.live.object(n).is_some());
     let large = large.map(|n| (n, retained.dominator(n), retained.bytes(n)));
     let mut found = gathered(large.collect(), |n| retained.kind(n));
     found.sort_by_key(|s| (std::cmp::Reverse(s.way.first().map_or(0, |&n| retained.bytes(n))), s.way.first().copied()));
-    found.truncate(TOLD);
+    found.truncate(MAX_SUSPECTS);
     let mut out = Vec::new();
     let mut objects = Vec::new();
     let untouched = untouched(session, retained, &found);
-    let not_there = match session.process.residence() {
-        Some(_) => "is not resident",
+    let not_there = match with_rss(session) {
+        Some(_) => "is neither resident nor in swap",
         None => "is pages of zeros, as if never written",
     };
     // An object that is not reached may be alive.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::addr::{AddrRange, PAGE, union};
 use crate::analysis::contents::owner;
-use crate::analysis::resident;
+use crate::analysis::resident::{self, held};
 use crate::analysis::zero::ZeroMap;
 use crate::map::kind_facts::Backing;
 use crate::map::{Confidence, Kind, Region, kind_facts};
@@ -13,7 +13,7 @@ use crate::memory::scan::ZeroStat;
 use crate::runtimes::api::KindBytes;
 use crate::session::Session;
 use crate::sums::SaturatingSum;
-use crate::targets::residence::{Figure, Figures};
+use crate::targets::residence::Figure;
 use crate::targets::{Perms, Residence};
 
 /// Subject of memory, as findings report it.
@@ -144,11 +144,6 @@ pub(super) fn perms(session: &Session<'_>, region: &Region) -> Option<Perms> {
     region.perms.or_else(known)
 }
 
-/// Memory that the process has: in RAM, in hugetlbfs pages (no part of RSS), and in swap.
-fn held(figures: &Figures) -> u64 {
-    figures.get(Figure::Rss).saturating_add(figures.hugetlb()).saturating_add(figures.get(Figure::Swap))
-}
-
 impl Tally {
     /// Sums the regions of a map. `zeros` is a scan of all pages, and `by_region` its result by region. If it is known
     /// what is resident, that counts: it is what the system charges the process with, and written bytes lack pages of
@@ -165,7 +160,7 @@ impl Tally {
         let mut measure = if by_region.is_some() { Measure::Written } else { Measure::InCore };
         let (mut unlisted, mut swapped) = (Vec::new(), 0);
         let mut at_first = BTreeMap::new();
-        if let Some(residence) = session.process.residence().filter(|known| known.reported.has(Figure::Rss)) {
+        if let Some(residence) = resident::with_rss(session) {
             let figures = resident::by_region(session, residence, zeros);
             for (used, figures) in used.iter_mut().zip(&figures.regions) {
                 // Of a mapping without figures, all that is known is what the core has.

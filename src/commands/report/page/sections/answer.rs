@@ -104,8 +104,8 @@ fn findings(out: &mut Html, view: &View<'_>, findings: &[&Finding]) {
     out.close("ul");
 }
 
-/// Whether a finding's bytes are reserved address space, while its share counts written or resident bytes. Stacks may be such a
-/// finding.
+/// Whether a finding's bytes are reserved address space, while its share counts written or resident bytes. Stacks may
+/// be such a finding.
 fn is_reserve(finding: &Finding, view: &View<'_>) -> bool {
     let all = view.answers.triage.counted() as f64;
     let changed = finding.bytes.zip(finding.share);

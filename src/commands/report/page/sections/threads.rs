@@ -9,6 +9,7 @@ use crate::commands::report::page::sections::{command, left_out, rest_row};
 use crate::commands::report::page::svg;
 use crate::commands::report::page::table::{Cell, Table};
 use crate::report::{StackState, ThreadRow};
+use crate::targets::threads::tid_text;
 use crate::units::{count, exact};
 
 pub(super) fn threads(out: &mut Html, view: &View<'_>) {
@@ -133,10 +134,10 @@ fn rows(out: &mut Html, view: &View<'_>) {
         }
         state.extend(thread.and_then(|t| t.role).map(str::to_owned));
         state.extend(thread.and_then(|t| t.waits_for.as_ref()).map(|wait| match wait.owner_tid {
-            Some(owner) => format!("waits for thread {owner}"),
+            Some(owner) => format!("waits for thread {}", tid_text(owner)),
             None => format!("waits: {}", wait.kind),
         }));
-        let used_by = stack.used_by.map(|tid| format!("used by thread {tid}"));
+        let used_by = stack.used_by.map(|tid| format!("used by thread {}", tid_text(tid)));
         let does = stack.does.clone().or(used_by);
         let unused = match stack.state {
             StackState::Cached => Some("cached after its thread ended".to_owned()),
