@@ -9,30 +9,33 @@ pub mod handles;
 pub mod heap;
 pub mod syncblocks;
 
+use crate::render::Document;
 use crate::runtimes::Offer;
 use crate::runtimes::api::{ClrGc, ManagedRuntime, RuntimeId};
 use crate::runtimes::coreclr::CoreClr;
 use crate::session::Session;
 
-/// The runtimes of the process that are not in `read`, by name. A command whose list is empty must not say that there is
-/// nothing: it did not look there.
+/// The runtimes of the process that are not in `read`, by name. Their objects are missing from a command's list, so an
+/// empty list does not prove that there are none.
 fn unread(session: &Session<'_>, read: &[RuntimeId]) -> Vec<String> {
     let others = session.runtimes_by_id().into_iter().filter(|(id, _)| !read.contains(id));
     others.map(|(_, runtime)| runtime.label()).collect()
 }
 
-/// The line in place of an empty list of `what`, a plural noun. `unread`: runtimes that the command does not read.
-/// `elsewhere`: where else to look for these.
-fn nothing(what: &str, unread: &[String], elsewhere: &str) -> String {
+/// The line that replaces an empty list of `what`, a plural noun. `unread`: runtimes that the command does not read.
+/// `elsewhere`: which command reads them.
+fn empty_line(what: &str, unread: &[String], elsewhere: &str) -> String {
     match unread {
         [] => format!("no {what}"),
         unread => format!("{what} of {} are not read{elsewhere}", unread.join(" and ")),
     }
 }
 
-/// The line after a list of `what` that lacks those of some runtimes. `None` if it lacks none.
-fn rest(what: &str, unread: &[String]) -> Option<String> {
-    (!unread.is_empty()).then(|| format!("{what} of {} are not read", unread.join(" and ")))
+/// Adds a line after a list of `what`, if runtimes are missing from it.
+fn add_unread(doc: &mut Document<'_>, what: &str, unread: &[String]) {
+    if !unread.is_empty() {
+        doc.line(empty_line(what, unread, ""));
+    }
 }
 
 /// The CoreCLR runtimes of the process.

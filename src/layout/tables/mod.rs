@@ -131,14 +131,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bundled_tables_parse_and_tell_their_origin() -> Result<(), Box<dyn std::error::Error>> {
+    fn bundled_tables_parse_and_name_their_sources() -> Result<(), Box<dyn std::error::Error>> {
         let all = DOTNET_X64.iter().chain(&DOTNET_ARM64).chain(&CPYTHON_X64).map(|(_, table)| table);
         let all = all.chain(NATIVEAOT_BY_HEADER.iter().map(|(_, table)| table));
         let others = [&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NATIVEAOT, &NUMPY, &EVENT_PIPE];
         let tables = all.chain(others);
         for layout in tables.map(Table::layout) {
             let layout = layout?;
-            assert!(layout.from.len() > 40, "{} tells where its numbers come from", layout.id);
+            assert!(layout.from.len() > 40, "{} names no source of its numbers", layout.id);
         }
         let malloc = GLIBC_MALLOC.layout()?;
         assert_eq!(malloc.field("malloc_chunk", "mchunk_size")?, 8);

@@ -195,8 +195,8 @@ pub(crate) fn handles_in(process: &Process, gc: Gc<'_>, (segments, broken): &Seg
     (out, notes)
 }
 
-/// Records that handles are missing among the roots. A runtime without any handle does not exist: a handle keeps the
-/// static variables alive.
+/// Records that handles are missing among the roots. `none`: none were found. Each runtime has some, since a handle
+/// keeps the static variables alive. `broken`: some could not be read.
 pub(crate) fn lacks_handles(roots: &mut Roots, none: bool, broken: bool) {
     if none {
         roots.lacks("GC handles");

@@ -124,7 +124,8 @@ impl MethodTables {
     }
 }
 
-/// A heap of this GC. The walk ([`LinearHeap`](crate::runtimes::api::linear::LinearHeap)) and the reader are built on it.
+/// A heap of this GC. The walk ([`LinearHeap`](crate::runtimes::api::linear::LinearHeap)) and the reader are built on
+/// it.
 pub(crate) trait ClrHeap: Heap {
     /// Whether sizes are rounded up to the next object. True for runtimes whose own tools report no sizes.
     const SIZES_ARE_ROUNDED: bool;

@@ -14,6 +14,7 @@ use crate::phase::Phase;
 use crate::runtimes::api::Segment;
 use crate::runtimes::clr_gc::sink::Sink;
 use crate::runtimes::clr_gc::{AllocContext, Gc};
+use crate::sums::SaturatingSum;
 use crate::words::Generation;
 
 /// Bytes of the `ObjHeader` before the first object of a segment that was registered as frozen (gcinterface.h,
@@ -371,9 +372,11 @@ impl FreeRegion {
     }
 }
 
-/// Reads the `region_free_list` at `at` if it proves itself: the list from head to tail has as many regions, and as many
-/// bytes, reserved and committed, as its own counters. `nodes`: where the regions' structs are. `left`: how many regions it
-/// can have at most, and what the next one can have.
+/// Reads the `region_free_list` at `at`. `None` unless its counters match the list from head to tail: the number of
+/// regions, and their reserved and committed bytes.
+///
+/// `nodes` is the memory of the regions' structs. `left` is the maximum number of regions. The list's own number is
+/// subtracted, so that many lists together stay within it.
 pub(crate) fn counted_free_list(gc: Gc<'_>, at: Addr, nodes: AddrRange, left: &mut usize) -> Option<Vec<FreeRegion>> {
     let Gc { memory, layout, .. } = gc;
     let view = StructView::new(memory, layout, "region_free_list", at);
@@ -396,7 +399,7 @@ pub(crate) fn counted_free_list(gc: Gc<'_>, at: Addr, nodes: AddrRange, left: &m
         found.push(FreeRegion::of(&s, "heap 0 free region"));
         Ok::<_, GcError>(next)
     });
-    let sum = found.iter().map(|region| region.committed.len()).fold(0, u64::saturating_add);
+    let sum = found.iter().map(|region| region.committed.len()).saturating_sum();
     let proven = end.is_ok() && last == tail && found.len() == count;
     (proven && Some(all) == size && Some(sum) == committed).then_some(found)
 }
@@ -404,15 +407,15 @@ pub(crate) fn counted_free_list(gc: Gc<'_>, at: Addr, nodes: AddrRange, left: &m
 impl GcHeap {
     /// Committed bytes of free regions.
     pub(crate) fn free_bytes(&self) -> u64 {
-        self.free.iter().map(|region| region.committed.len()).fold(0, u64::saturating_add)
+        self.free.iter().map(|region| region.committed.len()).saturating_sum()
     }
 
-    /// Whether memory of the GC that is in none of these segments and regions contains no objects.
+    /// Whether all segments in use were read. Then the GC's other memory contains no objects.
     fn is_complete(&self) -> bool {
         self.notes.is_empty() && !self.segments.is_empty()
     }
 
-    /// Claims the address space that the GC reserved as a whole, except for `others`, and for segments and regions.
+    /// Claims the address space that the GC reserved as a whole, without segments, regions and `others`.
     pub(crate) fn claim_whole(&self, range: AddrRange, others: &[AddrRange], evidence: &str, out: &mut Sink<'_>) {
         let segments = self.segments.iter().map(|s| s.committed);
         let free = self.free.iter().flat_map(|region| [region.committed, region.reserve]);
@@ -422,8 +425,8 @@ impl GcHeap {
         }
     }
 
-    /// Claims reserved address space. Its access decides: what can be written was committed, whatever lists it is in. If
-    /// lists are incomplete, it may be a segment in use or a free one, and is not claimed.
+    /// Claims reserved address space. Writable parts were committed, even if no list has them. They are not claimed if
+    /// segments are missing, because they may be segments in use.
     fn claim_reserve(
         &self,
         range: AddrRange,
@@ -435,9 +438,7 @@ impl GcHeap {
         for (part, writable) in out.by_access(range) {
             if !writable {
                 out.add(part, Kind::GCHeapReserve, confidence, detail, evidence);
-                continue;
-            }
-            if self.is_complete() {
+            } else if self.is_complete() {
                 let (what, evidence) = ("committed, in no region in use", format!("{evidence}; it is writable"));
                 out.add(part, Kind::GCHeapToBeFreed, confidence.min(Confidence::Derived), what, &evidence);
             }

@@ -27,19 +27,10 @@ impl<'a> Sink<'a> {
         self.add(range, kind, Confidence::Exact, detail, evidence);
     }
 
-    /// Cuts `range` where the access of the mappings changes. Returns the mapped parts, each with whether it is writable.
-    /// gdb writes memory without access as read-only, so only write access counts.
+    /// Returns the mapped parts of `range`, each with whether it is writable. gdb writes memory without access as
+    /// read-only, so only write access counts.
     pub(crate) fn by_access(&self, range: AddrRange) -> Vec<(AddrRange, bool)> {
-        let mut out: Vec<(AddrRange, bool)> = Vec::new();
-        for entry in self.base.entries.overlapping(range) {
-            let Some(part) = entry.range.intersect(&range) else { continue };
-            let writable = entry.perms.is_some_and(|perms| perms.write);
-            match out.last_mut() {
-                Some((last, same)) if *same == writable && last.end == part.start => last.end = part.end,
-                _ => out.push((part, writable)),
-            }
-        }
-        out
+        self.base.split(range, |entry| entry.perms.is_some_and(|perms| perms.write))
     }
 
     pub(crate) fn add(&mut self, range: AddrRange, kind: Kind, confidence: Confidence, detail: &str, evidence: &str) {

@@ -104,9 +104,9 @@ impl<H: ClrHeap> LinearHeap for H {
         end_of_context(window, context)
     }
 
-    /// A field may contain the address of a MethodTable (`m_handle` of a RuntimeType), and real objects may follow where
-    /// an object of that type would end. But the word before an object is its header, whose lower half is always 0
-    /// (ObjHeader::m_alignpad), and its references are null or addresses. Free space has no header of its own, and a
+    /// A field may contain the address of a MethodTable (`m_handle` of a RuntimeType), and real objects may follow
+    /// where an object of that type would end. But the word before an object is its header, whose lower half is always
+    /// 0 (ObjHeader::m_alignpad), and its references are null or addresses. Free space has no header of its own, and a
     /// collection writes over headers.
     fn may_begin(&self, window: &Window<'_>, at: u64, key: u64, size: u64) -> bool {
         let Some((_, info)) = self.table_at(key) else { return false };

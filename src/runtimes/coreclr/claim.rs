@@ -81,8 +81,6 @@ pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims
         }
         Err(e) => warn("loader heaps", &e),
     }
-    drop(phase);
-    let phase = process.enter(Phase::LoaderHeaps);
     heaps.events = event_pipe::find(process, runtime.module);
     event_pipe::claim(&heaps.events, &mut out);
     drop(phase);

@@ -175,7 +175,7 @@ impl<'p> CoreClr<'p> {
 
     /// Whether all locks are objects, so that the heap has their waiters (.NET 11 on).
     pub fn has_managed_locks(&self) -> bool {
-        self.runtime.layout.field("SyncBlock", "ThinLock").is_ok()
+        self.runtime.has_managed_locks()
     }
 
     /// Warns that answers are incomplete, once per note.

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
-use crate::addr::{Addr, AddrRange, PAGE};
+use crate::addr::{Addr, AddrRange, PAGE, WORD};
 use crate::image::ModuleKind;
 use crate::layout::{EVENT_PIPE, Layout, StructView, ViewError};
 use crate::limits;
@@ -22,18 +22,18 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::EventSession;
 use crate::runtimes::clr_gc::sink::Sink;
-use crate::sums::SaturatingSum;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 
-/// Words read of a session, of a buffer manager and of every other structure, and of a thread. The thread begins with a
-/// pointer for each of 64 sessions.
+/// Words read of a session.
 const SESSION: usize = 64;
+
+/// Words read of a buffer manager, and of each structure that it leads to.
 const NODE: usize = 16;
+
+/// Words read of a thread. It begins with a pointer for each of 64 sessions.
 const THREAD: usize = 96;
 
-/// Pointers and limits of a session are multiples of this.
-const WORD: u64 = 8;
-
-/// One list of buffers: those that one thread filled for one session.
+/// Buffers that one thread filled for one session.
 struct List {
     writer: Addr,
     buffers: Vec<(Addr, AddrRange)>,
@@ -61,9 +61,8 @@ pub(crate) fn find(process: &Process, module: usize) -> Vec<EventSession> {
         walks: Walks::new(Phase::LoaderHeaps, limits::MAX_EVENT_BUFFERS),
     };
     let mut sessions = BTreeSet::new();
-    for part in image.writable_parts(search.memory) {
-        let words = search.words(part.start, (part.len() / WORD) as usize);
-        sessions.extend(words.into_iter().filter(|&word| search.may_be_struct(word)));
+    for (_, words) in image.writable_words(search.memory) {
+        sessions.extend(words.into_iter().map(Addr::new).filter(|&word| search.may_be_struct(word)));
     }
     let mut out: Vec<EventSession> = Vec::new();
     for session in sessions {
@@ -76,6 +75,7 @@ pub(crate) fn find(process: &Process, module: usize) -> Vec<EventSession> {
             if lists.is_empty() {
                 continue;
             }
+            let tids: HashSet<u64> = process.threads().iter().map(|thread| u64::from(thread.tid)).collect();
             let writers: BTreeSet<Addr> = lists.iter().map(|list| list.writer).collect();
             out.push(EventSession {
                 manager,
@@ -83,7 +83,7 @@ pub(crate) fn find(process: &Process, module: usize) -> Vec<EventSession> {
                 limit,
                 waiting: lists.iter().map(|list| list.buffers.len().saturating_sub(1) as u64).saturating_sum(),
                 writers: writers.len() as u64,
-                threads: writers.iter().filter_map(|&writer| search.thread(writer)).collect(),
+                threads: writers.iter().filter_map(|&writer| search.thread(writer, &tids)).collect(),
                 buffers: lists.into_iter().flat_map(|list| list.buffers).collect(),
             });
             if out.len() >= limits::MAX_EVENT_SESSIONS {
@@ -105,7 +105,7 @@ pub(crate) fn claim(sessions: &[EventSession], out: &mut Sink<'_>) {
 }
 
 impl Search<'_> {
-    /// At most `count` words from `at` on.
+    /// Returns up to `count` words from `at` on.
     fn words(&self, at: Addr, count: usize) -> Vec<Addr> {
         let len = self.memory.readable(at, (count as u64).saturating_mul(WORD));
         let bytes = self.memory.look(at, len as usize).unwrap_or_default();
@@ -118,18 +118,18 @@ impl Search<'_> {
         !at.is_null() && at.is_aligned(WORD) && !self.module.contains(at) && is_writable()
     }
 
-    /// Bytes of all buffers and their limit, if `manager` is the buffer manager of `session`.
+    /// Returns the bytes of all buffers and their limit, if `manager` is the buffer manager of `session`.
     fn sizes(&self, session: Addr, manager: Addr) -> Option<(u64, u64)> {
         if manager == session || !self.may_be_struct(manager) {
             return None;
         }
         let words = self.words(manager, NODE);
         let (is_page, longest) = (|word: &Addr| word.is_aligned(PAGE), limits::MAX_RUNTIME_RANGE);
-        let i = words.windows(2).position(|pair| {
-            let [size, limit] = pair else { return false };
-            !size.is_null() && size <= limit && limit.get() <= longest && is_page(size) && is_page(limit)
+        let (size, limit) = words.windows(2).find_map(|pair| {
+            let [size, limit] = pair else { return None };
+            let fits = !size.is_null() && size <= limit && limit.get() <= longest && is_page(size) && is_page(limit);
+            fits.then(|| (size.get(), limit.get()))
         })?;
-        let (size, limit) = (words.get(i)?.get(), words.get(i + 1)?.get());
         words.contains(&session).then(|| {
             self.memory.keep(manager, NODE as u64 * WORD);
             self.memory.keep(session, SESSION as u64 * WORD);
@@ -146,12 +146,12 @@ impl Search<'_> {
         while let Some(at) = queue.pop_front() {
             let words = self.words(at, NODE);
             for (i, &word) in words.iter().enumerate() {
-                let owner = at.saturating_add(WORD * i as u64);
-                let next = words.get(i + 1).is_some_and(|next| *next == manager);
-                if let Some(list) = next.then(|| self.list(owner, manager)).flatten() {
+                // A list begins with its thread and its manager.
+                let begins_list = words.get(i + 1) == Some(&manager);
+                let list_at = at.saturating_add(WORD * i as u64);
+                if let Some(list) = begins_list.then(|| self.list(list_at, manager)).flatten() {
                     if list.buffers.iter().all(|(at, _)| buffers.insert(*at)) {
-                        let sum = list.buffers.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add);
-                        bytes = bytes.saturating_add(sum);
+                        bytes.add_saturating(list.buffers.iter().map(|(_, range)| range.len()).saturating_sum());
                         out.push(list);
                     }
                     if bytes >= size {
@@ -166,7 +166,7 @@ impl Search<'_> {
         out
     }
 
-    /// The list at `at`, if it proves itself.
+    /// Returns the list at `at`, if all of its links and counts agree.
     fn list(&self, at: Addr, manager: Addr) -> Option<List> {
         self.process.reads().attempt(|| {
             let view = StructView::new(self.memory, self.layout, "EventPipeBufferList", at);
@@ -189,7 +189,7 @@ impl Search<'_> {
         })
     }
 
-    /// Memory of one buffer and the next buffer's address. No memory if the structure is no buffer of this list.
+    /// Returns the memory of one buffer and the next buffer's address. No memory if it is not a buffer of this list.
     fn buffer(&self, at: Addr, writer: Addr, previous: Addr) -> Result<(Option<AddrRange>, Addr), ViewError> {
         let view = StructView::new(self.memory, self.layout, "EventPipeBuffer", at);
         let (start, current, limit) = (view.ptr("buffer")?, view.ptr("current")?, view.ptr("limit")?);
@@ -201,11 +201,10 @@ impl Search<'_> {
         Ok(((linked && ordered && paged && mapped).then_some(range), view.ptr("next_buffer")?))
     }
 
-    /// Number of the thread that an EventPipeThread describes: the only word in it that is the number of a thread.
-    fn thread(&self, at: Addr) -> Option<u32> {
-        let threads: HashSet<u64> = self.process.threads().iter().map(|thread| u64::from(thread.tid)).collect();
+    /// Returns the ID of the thread that an EventPipeThread describes: its first word that is one of `tids`.
+    fn thread(&self, at: Addr, tids: &HashSet<u64>) -> Option<u32> {
         let words = self.words(at, THREAD);
-        let (i, found) = words.iter().enumerate().find(|(_, word)| threads.contains(&word.get()))?;
+        let (i, found) = words.iter().enumerate().find(|(_, word)| tids.contains(&word.get()))?;
         self.memory.keep(at.saturating_add(WORD * i as u64), WORD);
         u32::try_from(found.get()).ok()
     }

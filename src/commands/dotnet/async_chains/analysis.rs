@@ -102,6 +102,8 @@ fn one<'p>(
         tasks: &tasks,
         methods: AsyncMethods::new(types),
         known: HashMap::new(),
+        awaits: HashMap::new(),
+        running: HashMap::new(),
     };
     report.chains.extend(chains.list.iter().map(|chain| rows.chain(chain)));
     // Without the names of the core library, no task is recognised.
@@ -118,6 +120,10 @@ struct Rows<'r, 'n, 's, 't, 'p> {
     methods: AsyncMethods<'t, 'p>,
     /// Rows by type, without the values that differ between objects.
     known: HashMap<Addr, AsyncFrameRow>,
+    /// Rows of suspended methods by code address. `None` if the program does not have the method.
+    awaits: HashMap<Addr, Option<AsyncFrameRow>>,
+    /// Running methods by thread, then by frame that dispatches continuations.
+    running: HashMap<u32, Vec<Vec<AsyncFrameRow>>>,
 }
 
 impl<'p> Rows<'_, '_, '_, '_, 'p> {
@@ -127,18 +133,19 @@ impl<'p> Rows<'_, '_, '_, '_, 'p> {
         let mut frames: Vec<AsyncFrameRow> = Vec::new();
         for node in &nodes {
             if node.runtime_async {
-                frames.extend(node.tid.map(|tid| self.on_stack(node, tid)).unwrap_or_default());
+                self.on_stack(node, &mut frames);
                 self.suspended(node, &mut frames);
             } else {
                 frames.push(self.frame(node));
             }
         }
         let innermost = nodes.iter().find(|node| node.has_methods());
-        let state = match innermost.map(|node| (node.awaits, node.state)) {
-            Some((Awaits::Done(_), _)) => AsyncState::Ready,
+        let has_awaiters = |node: &&Node| node.machine.as_ref().is_some_and(|machine| machine.has_awaiters());
+        let state = match innermost.map(|node| node.awaits) {
+            Some(Awaits::Done(_)) => AsyncState::Ready,
             // What it awaits is no longer in the awaiter, as with Task.Yield: it is queued.
-            Some((Awaits::Unknown, _)) if nodes.first().is_some_and(|first| first.has_methods()) => AsyncState::Ready,
-            Some((Awaits::Nothing, _)) => AsyncState::Running,
+            Some(Awaits::Unknown) if nodes.first().is_some_and(has_awaiters) => AsyncState::Ready,
+            Some(Awaits::Nothing) => AsyncState::Running,
             _ => AsyncState::Waiting,
         };
         let awaiting = nodes.first().map(|node| self.awaiting(node)).unwrap_or_default();
@@ -172,23 +179,34 @@ impl<'p> Rows<'_, '_, '_, '_, 'p> {
         }
     }
 
-    /// The methods that a task runs on a thread, innermost first: those above the frame that dispatches continuations.
-    fn on_stack(&self, node: &Node, tid: u32) -> Vec<AsyncFrameRow> {
+    /// Adds the methods that a task runs on a thread, innermost first.
+    fn on_stack(&mut self, node: &Node, out: &mut Vec<AsyncFrameRow>) {
+        let Some(tid) = node.tid else { return };
+        let known = self.running.remove(&tid);
+        let dispatched = known.unwrap_or_else(|| self.dispatched(tid));
+        let methods = dispatched.get(node.nested).into_iter().flatten();
+        out.extend(methods.map(|row| AsyncFrameRow { object: node.addr, ..row.clone() }));
+        self.running.insert(tid, dispatched);
+    }
+
+    /// The methods of runtime async that run on a thread, for each frame that dispatches continuations: those above it,
+    /// innermost first.
+    fn dispatched(&self, tid: u32) -> Vec<Vec<AsyncFrameRow>> {
         let walker = self.session.walker(self.session.known_stacks());
         let Some(walk) = self.session.walk_tid(&walker, tid) else { return Vec::new() };
-        let mut out = Vec::new();
+        let (mut out, mut methods) = (Vec::new(), Vec::new());
         for frame in &walk.frames {
             let Some(method) = frame.method() else { continue };
             if method.name.contains(DISPATCH) {
-                return out;
+                out.push(std::mem::take(&mut methods));
+                continue;
             }
             let Some(CodeAt::Method(ours)) = self.code.at(frame.code()) else { continue };
             if !self.code.is_async_body(&ours) {
                 continue;
             }
             let source = self.code.source(method, frame.code());
-            out.push(AsyncFrameRow {
-                object: node.addr,
+            methods.push(AsyncFrameRow {
                 kind: AsyncPart::Method,
                 method: Some(self.definition(&ours)),
                 module: Some(printable(&method.module).into_owned()),
@@ -199,45 +217,58 @@ impl<'p> Rows<'_, '_, '_, '_, 'p> {
                 ..AsyncFrameRow::default()
             });
         }
-        // Without that frame, what is above it is not known.
-        Vec::new()
+        // It is not known what runs the remaining methods.
+        out
     }
 
-    /// Name of a method as it is declared, as state machines have it: without the arguments of an instantiation.
+    /// Declared name of a method, without the arguments of an instantiation. State machines have the same form.
     fn definition(&self, method: &Method<'p>) -> String {
         let name = self.types.definition_name(&method.module, method.token);
         printable(name.as_deref().unwrap_or(&method.name)).into_owned()
     }
 
-    /// Adds the suspended methods of a task of runtime async. Those that the program does not have are left out.
-    fn suspended(&self, node: &Node, out: &mut Vec<AsyncFrameRow>) {
+    /// Adds the suspended methods of a task of runtime async, without thunks and helpers of the library.
+    fn suspended(&mut self, node: &Node, out: &mut Vec<AsyncFrameRow>) {
         for one in &node.suspended {
-            let row = AsyncFrameRow {
+            let row = match one.ip {
+                Some(ip) => self.suspended_at(ip),
+                None => Some(AsyncFrameRow::default()),
+            };
+            let Some(row) = row else { continue };
+            out.push(AsyncFrameRow {
                 object: one.continuation,
                 kind: AsyncPart::Method,
                 r#type: Name::from(
                     self.types.type_of(one.continuation).map_or_else(String::new, |mt| self.type_name(mt)),
                 ),
                 state: Some(one.state),
-                ..AsyncFrameRow::default()
-            };
-            let Some(CodeAt::Method(method)) = one.ip.and_then(|ip| self.code.at(ip)) else {
-                out.push(row);
-                continue;
-            };
-            if self.code.is_async_helper(&method) {
-                continue;
-            }
-            let line = one.ip.and_then(|ip| self.code.await_line(&method, ip));
-            out.push(AsyncFrameRow {
-                method: Some(self.definition(&method)),
-                module: Some(printable(&method.module.name()).into_owned()),
-                token: Some(method.token.to_string()),
-                file: line.as_ref().map(|line| Name::from(printable(&line.file).into_owned())),
-                line: line.map(|line| line.line),
                 ..row
             });
         }
+    }
+
+    /// The method that is suspended at a code address, with the await's line. `None` for thunks and helpers.
+    fn suspended_at(&mut self, ip: Addr) -> Option<AsyncFrameRow> {
+        if let Some(known) = self.awaits.get(&ip) {
+            return known.clone();
+        }
+        let row = match self.code.at(ip) {
+            Some(CodeAt::Method(method)) if self.code.is_async_helper(&method) => None,
+            Some(CodeAt::Method(method)) => {
+                let line = self.code.await_line(&method, ip);
+                Some(AsyncFrameRow {
+                    method: Some(self.definition(&method)),
+                    module: Some(printable(&method.module.name()).into_owned()),
+                    token: Some(method.token.to_string()),
+                    file: line.as_ref().map(|line| Name::from(printable(&line.file).into_owned())),
+                    line: line.map(|line| line.line),
+                    ..AsyncFrameRow::default()
+                })
+            }
+            _ => Some(AsyncFrameRow::default()),
+        };
+        self.awaits.insert(ip, row.clone());
+        row
     }
 
     fn frame(&mut self, node: &Node) -> AsyncFrameRow {
@@ -286,7 +317,7 @@ impl<'p> Rows<'_, '_, '_, '_, 'p> {
             };
         }
         let name = self.type_name(node.method_table);
-        if let Some((_, method_table)) = self.tasks.sources.get(&node.addr) {
+        if let Some(method_table) = self.tasks.sources.get(&node.addr) {
             let of = self.type_name(*method_table);
             return of.strip_prefix("System.Threading.Tasks.").unwrap_or(&of).to_owned();
         }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
-use crate::commands::dotnet::{nothing, rest};
+use crate::commands::dotnet::{add_unread, empty_line};
 use crate::render::{Document, Render, csv_rows};
 use crate::report::{AsyncEnd, AsyncPart};
 use crate::units::{count, exact};
@@ -22,7 +22,7 @@ impl Render for AsyncReport {
             doc.line(match (self.nameless, self.unread.as_slice()) {
                 (true, _) => "async methods cannot be found: types have no names in this core".to_owned(),
                 (false, []) => "no pending async methods found".to_owned(),
-                (false, unread) => nothing("async methods", unread, ""),
+                (false, unread) => empty_line("async methods", unread, ""),
             });
             return doc;
         }
@@ -40,7 +40,7 @@ impl Render for AsyncReport {
         for chain in &self.chains {
             show(&mut doc, chain);
         }
-        rest("async methods", &self.unread).into_iter().for_each(|line| doc.line(line));
+        add_unread(&mut doc, "async methods", &self.unread);
         doc
     }
 

@@ -18,7 +18,7 @@ use crate::sums::SaturatingAdd;
 const UNKNOWN: &str = "unknown";
 
 /// An exception object.
-struct Found {
+struct ExceptionObject {
     address: Addr,
     name: Name,
     generation: &'static str,
@@ -41,8 +41,7 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
             let info = heap.method_table(kind).filter(|info| !info.free);
             info.is_some_and(|info| types.bases(info.address).into_iter().any(is_base))
         };
-        let (objects, more) = list(session.process, runtime, heap, &is_exception);
-        report.more.add_saturating(more);
+        let (objects, mut more) = list(session.process, runtime, heap, &is_exception);
         if base.is_none() && types.modules().iter().any(|m| m.missing.is_some()) {
             session.process.diag.note(
                 WarningCode::Metadata,
@@ -53,38 +52,45 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
             );
         }
         let mut names = ObjectNames::new(heap);
-        let mut places: HashMap<Addr, HashMap<String, u64>> = HashMap::new();
-        let known: HashSet<Addr> = objects.iter().map(|object| object.address).collect();
-        let mut found: VecDeque<Found> = objects
+        let mut offsets: HashMap<Addr, HashMap<String, u64>> = HashMap::new();
+        let mut seen: HashSet<Addr> = objects.iter().map(|object| object.address).collect();
+        let mut found: VecDeque<ExceptionObject> = objects
             .into_iter()
-            .map(|object| Found { address: object.address, name: object.name, generation: object.generation })
+            .map(|object| ExceptionObject { address: object.address, name: object.name, generation: object.generation })
             .collect();
         // A small dump has a thread's exception without the objects before it, so that the walk does not reach it.
-        let mut seen = known;
         let mut others = limits::MAX_INNER_EXCEPTIONS;
-        let mut add = |address: Addr, found: &mut VecDeque<Found>| {
-            let is_new = !seen.contains(&address) && others > 0;
-            let Some(table) = is_new.then(|| types.type_of(address)).flatten() else { return };
-            if seen.insert(address) && types.bases(table).into_iter().any(is_base) {
-                others -= 1;
-                let range = heap.ranges().iter().find(|range| range.range.contains(address));
-                let generation = range.map_or(UNKNOWN, |range| range.generation.name);
-                found.push_back(Found { address, name: types.display_name(table).into(), generation });
+        let mut add = |address: Addr, found: &mut VecDeque<ExceptionObject>| {
+            if !seen.insert(address) {
+                return;
             }
+            let Some(table) = types.type_of(address) else { return };
+            if !types.bases(table).into_iter().any(is_base) {
+                return;
+            }
+            if others == 0 {
+                more = more.saturating_add(1);
+                return;
+            }
+            others -= 1;
+            let range = heap.ranges().iter().find(|range| range.range.contains(address));
+            let generation = range.map_or(UNKNOWN, |range| range.generation.name);
+            found.push_back(ExceptionObject { address, name: types.display_name(table).into(), generation });
         };
         for address in runtime.thrown() {
             add(address, &mut found);
         }
         let mut rows = Vec::new();
-        while let Some(Found { address, name, generation }) = found.pop_front() {
+        while let Some(ExceptionObject { address, name, generation }) = found.pop_front() {
             let Some(table) = names.info(address).map(|info| info.address).or_else(|| types.type_of(address)) else {
                 continue;
             };
-            // A derived class may have fields of the same names.
-            let Some(base) = types.bases(table).into_iter().find(|at| is_base(*at)) else { continue };
-            let fields = places
-                .entry(base)
-                .or_insert_with(|| types.object_fields(base).iter().map(|f| (types.field_name(f), f.offset)).collect());
+            let fields = offsets.entry(table).or_insert_with(|| {
+                // A derived class may have fields of the same names.
+                let base = types.bases(table).into_iter().find(|at| is_base(*at));
+                let fields = base.map_or_else(Vec::new, |base| types.object_fields(base));
+                fields.iter().map(|f| (types.field_name(f), f.offset)).collect()
+            });
             let at = |name: &str| {
                 let described = || types.runtime.layout.positive("Exception", name).ok();
                 let offset = fields.get(name).copied().or_else(described)?;
@@ -105,6 +111,7 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
                 add(inner, &mut found);
             }
         }
+        report.more.add_saturating(more);
         rows.sort_by_key(|row| row.object);
         report.exceptions.append(&mut rows);
     }

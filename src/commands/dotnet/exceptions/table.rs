@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::exceptions::report::ExceptionsReport;
-use crate::commands::dotnet::{nothing, rest};
+use crate::commands::dotnet::{add_unread, empty_line};
 use crate::render::brief::LISTED_ROWS;
 use crate::render::document::{Cut, Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
@@ -20,7 +20,7 @@ impl Render for ExceptionsReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.exceptions.is_empty() {
-            doc.line(nothing("exceptions", &self.unread, ELSEWHERE));
+            doc.line(empty_line("exceptions", &self.unread, ELSEWHERE));
             return doc;
         }
         let mut table = TableBlock::default()
@@ -46,7 +46,7 @@ impl Render for ExceptionsReport {
         if self.more > 0 {
             doc.line(format!("and {} more", exact(self.more)));
         }
-        rest("exceptions", &self.unread).into_iter().for_each(|line| doc.line(line));
+        add_unread(&mut doc, "exceptions", &self.unread);
         doc
     }
 

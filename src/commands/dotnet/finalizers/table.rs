@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::finalizers::report::FinalizersReport;
-use crate::commands::dotnet::{nothing, rest};
+use crate::commands::dotnet::{add_unread, empty_line};
 use crate::render::brief::RANKED_ROWS;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
@@ -25,7 +25,7 @@ impl Render for FinalizersReport {
             doc.table(table);
         }
         if self.objects.is_empty() && !self.unread.is_empty() {
-            doc.line(nothing("finalizers", &self.unread, ""));
+            doc.line(empty_line("finalizers", &self.unread, ""));
             return doc;
         }
         doc.line(format!(
@@ -33,7 +33,7 @@ impl Render for FinalizersReport {
             count(self.registered, "object"),
             exact(self.ready)
         ));
-        rest("finalizers", &self.unread).into_iter().for_each(|line| doc.line(line));
+        add_unread(&mut doc, "finalizers", &self.unread);
         doc
     }
 

@@ -37,12 +37,13 @@ pub(in crate::commands) fn loader_objects(session: &Session<'_>) -> Vec<Addr> {
 }
 
 /// Reports the assemblies of collectible loader allocators, and the size of their loader heaps. `reached`: the loader
-/// objects that roots are known to reach. `gcroot` has nothing to say of others.
+/// objects that roots are known to reach. `gcroot` finds no path to others.
 pub(super) fn collectible(session: &Session<'_>, reached: &HashSet<Addr>) -> Option<Finding> {
     let mut allocators: Vec<(Addr, &Collectible)> = Vec::new();
     let mut names: BTreeMap<String, (u64, Option<Addr>)> = BTreeMap::new();
     let mut assemblies = 0u64;
     let mut unloading: Vec<String> = Vec::new();
+    let rooted = |of: &Collectible| of.object.filter(|object| reached.contains(object));
     for runtime in coreclr(session) {
         let here: Vec<(Addr, &Collectible)> =
             runtime.heaps().loader.iter().filter_map(|a| Some((a.address, a.collectible.as_ref()?))).collect();
@@ -55,7 +56,7 @@ pub(super) fn collectible(session: &Session<'_>, reached: &HashSet<Addr>) -> Opt
                 let name = Some(module.assembly_name()).filter(|name| !name.is_empty());
                 let entry = names.entry(name.map_or_else(|| module.name().into_owned(), str::to_owned)).or_default();
                 entry.0 += 1;
-                entry.1 = entry.1.or(of.object.filter(|object| reached.contains(object)));
+                entry.1 = entry.1.or(rooted(of));
                 assemblies += 1;
             }
         }
@@ -69,8 +70,7 @@ pub(super) fn collectible(session: &Session<'_>, reached: &HashSet<Addr>) -> Opt
     let of_these = rows.iter().filter(|row| allocators.iter().any(|(at, _)| *at == row.allocator_address));
     let bytes = of_these.map(|row| row.size).fold(0, u64::saturating_add);
     let (named, example) = list_names(names);
-    let example =
-        example.or_else(|| allocators.iter().find_map(|(_, of)| of.object.filter(|object| reached.contains(object))));
+    let example = example.or_else(|| allocators.iter().find_map(|(_, of)| rooted(of)));
     let waiting = match unloading.as_slice() {
         [] => String::new(),
         [one] => {

@@ -41,9 +41,11 @@ pub(in crate::commands) fn events(session: &Session<'_>) -> Option<Finding> {
         match waiting {
             0 => String::new(),
             n => format!(
-                " {} full and unread: a tool (dotnet-trace, dotnet-monitor, a profiler) opened the session and does not \
-                 read it, or not fast enough. The memory is freed when the session is read or closed.",
-                if n == 1 { "1 of them is".to_owned() } else { format!("{} of them are", crate::units::exact(n)) }
+                " {} {} full and unread: whatever opened the session (dotnet-trace, dotnet-monitor, a profiler, \
+                 DOTNET_EnableEventPipe) does not read it, or not fast enough. The memory is freed when the session is \
+                 read or closed.",
+                count(n, "buffer"),
+                if n == 1 { "is" } else { "are" }
             ),
         }
     );

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::handles::report::{HandleGroupRow, HandlesReport};
-use crate::commands::dotnet::{nothing, rest};
+use crate::commands::dotnet::{add_unread, empty_line};
 use crate::render::brief::{LISTED_ROWS, RANKED_ROWS};
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
@@ -19,7 +19,7 @@ impl Render for HandlesReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.handles.is_empty() {
-            doc.line(nothing("handles", &self.unread, ""));
+            doc.line(empty_line("handles", &self.unread, ""));
             return doc;
         }
         if let Some(groups) = &self.groups {
@@ -61,7 +61,7 @@ impl Render for HandlesReport {
 fn totals(doc: &mut Document<'_>, report: &HandlesReport) {
     let kinds: Vec<String> = report.kinds.iter().map(|k| format!("{} {}", exact(k.count), k.kind)).collect();
     doc.line(format!("{}: {}", count(report.handles.len() as u64, "handle"), kinds.join(", ")));
-    rest("handles", &report.unread).into_iter().for_each(|line| doc.line(line));
+    add_unread(doc, "handles", &report.unread);
 }
 
 fn group_table(groups: &[HandleGroupRow]) -> TableBlock<'_> {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::commands::dotnet::heap::report::{HeapReport, LoaderHeapRow};
-use crate::commands::dotnet::{nothing, rest};
+use crate::commands::dotnet::{add_unread, empty_line};
 use crate::map::Kind;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
@@ -27,7 +27,7 @@ impl Render for HeapReport {
                 if gc.in_progress { "; the dump was taken during a garbage collection" } else { "" }
             )),
             None if self.unread.is_empty() => doc.line("no .NET runtime with a readable heap"),
-            None => doc.line(nothing("heap segments", &self.unread, ELSEWHERE)),
+            None => doc.line(empty_line("heap segments", &self.unread, ELSEWHERE)),
         }
         if !self.segments.is_empty() {
             doc.table(segment_table(self));
@@ -50,7 +50,7 @@ impl Render for HeapReport {
             doc.table(loader_table(loader));
         }
         if self.gc.is_some() {
-            rest("heap segments", &self.unread).into_iter().for_each(|line| doc.line(line));
+            add_unread(&mut doc, "heap segments", &self.unread);
         }
         doc
     }

@@ -5,11 +5,10 @@ use crate::analysis::heap_notes::warn_in_gc;
 use crate::bytes::printable;
 use crate::commands::dotnet::syncblocks::report::{LockRow, LockThreadRow, SyncBlockRow, SyncBlocksReport};
 use crate::commands::dotnet::{coreclr_by_id, unread};
-use crate::diag::WarningCode;
 use crate::phase::Phase;
-use crate::runtimes::api::{ManagedRuntime as _, ObjectNames};
+use crate::runtimes::api::ObjectNames;
 use crate::runtimes::coreclr::locks::Lock;
-use crate::runtimes::coreclr::sync_blocks::{self, LockThread};
+use crate::runtimes::coreclr::sync_blocks::LockThread;
 use crate::runtimes::coreclr::{CoreClr, threads};
 use crate::session::Session;
 use crate::words::LockKind;
@@ -19,21 +18,13 @@ pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
     let mut report = SyncBlocksReport::default();
     let mut read = Vec::new();
     for (id, runtime) in coreclr_by_id(session) {
-        let (blocks, notes) = sync_blocks::read(session.process, runtime.runtime());
-        runtime.warn("sync blocks", &notes);
         let table = runtime.lock_table();
-        if notes.is_empty() || !blocks.is_empty() || !table.locks.is_empty() {
-            read.push(id);
-        }
+        let (blocks, notes) = (&table.blocks, &table.block_notes);
+        runtime.warn("sync blocks", notes);
+        // What is missing is in the warnings.
+        read.push(id);
         let more = table.notes.iter().filter(|note| !notes.contains(note));
-        if runtime.has_managed_locks() {
-            runtime.warn("locks", more);
-        } else {
-            // Contended monitors are complete without the heap.
-            more.for_each(|note| {
-                session.process.diag.note(WarningCode::HeapWalk, format!("{}: {note}", runtime.label()))
-            });
-        }
+        runtime.warn("locks", more);
         let _phase = session.process.enter(Phase::References);
         warn_in_gc(session.process, runtime, runtime.object_heap_or_empty());
         let thread_names = thread_names(session, runtime);

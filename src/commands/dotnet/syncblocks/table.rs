@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::dotnet::syncblocks::report::{LockRow, LockThreadRow, SyncBlocksReport};
-use crate::commands::dotnet::{nothing, rest};
+use crate::commands::dotnet::{add_unread, empty_line};
 use crate::render::brief::LISTED_ROWS;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
@@ -109,7 +109,7 @@ impl Render for SyncBlocksReport {
         }
         if self.blocks.is_empty() {
             let what = if self.unread.is_empty() || !self.locks.is_empty() { "sync blocks" } else { "locks" };
-            doc.line(nothing(what, &self.unread, ELSEWHERE));
+            doc.line(empty_line(what, &self.unread, ELSEWHERE));
             return doc;
         }
         let mut table = TableBlock::default()
@@ -143,7 +143,7 @@ impl Render for SyncBlocksReport {
         doc.table(table);
         let held = self.blocks.iter().filter(|b| b.held).count();
         doc.line(format!("{}, {} held", count(self.blocks.len() as u64, "sync block"), count(held as u64, "lock")));
-        rest("locks", &self.unread).into_iter().for_each(|line| doc.line(line));
+        add_unread(&mut doc, "locks", &self.unread);
         doc
     }
 

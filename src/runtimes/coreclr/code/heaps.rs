@@ -30,13 +30,15 @@ pub(in crate::runtimes::coreclr) fn read(
         let view = StructView::new(memory, layout, "CodeHeapListNode", node);
         let heap = view.ptr("pHeap")?;
         let found = code_heap(memory, runtime, heap, manager, &mut walk)?;
-        // By the layout of another version, the blocks must be where the node's code is.
-        let base = view.ptr("MapBase")?;
-        if runtime.own_table || found.iter().any(|block| block.range.contains(base)) {
-            blocks.extend(found);
-        } else {
-            walk.notes.push(format!("the code heap at {heap} has no block with its code at {base}"));
+        if !runtime.own_table {
+            // The layout of another version fits only if a block contains the node's code.
+            let base = view.ptr("MapBase")?;
+            if !found.iter().any(|block| block.range.contains(base)) {
+                walk.notes.push(format!("the code heap at {heap} has no block with its code at {base}"));
+                return view.ptr("Next");
+            }
         }
+        blocks.extend(found);
         view.ptr("Next")
     });
     walk.notes.extend(end.err().map(|why| format!("the list of code heaps {why}")));

@@ -83,7 +83,7 @@ impl CodeHeap {
         // Words that exceed the remaining room are not read.
         let bytes = bytes.min((*room * MAP_BYTES_PER_BLOCK) as u64);
         let words = memory.bytes(map, bytes as usize).map_err(ViewError::fault("CodeHeapListNode", "HeaderMap"))?;
-        // Version 2 introduced pointers (.NET 10). Versions that begin with "c" count anew, from .NET 11 on.
+        // Version 2 introduced pointers (.NET 10). From .NET 11 on, versions begin with "c" and start again at 1.
         let pointers = layout.contract("ExecutionManager").is_some_and(|v| v != "1");
         *room = room.saturating_sub(words.len() / MAP_BYTES_PER_BLOCK);
         let mut starts = nibble::starts(&words, base, pointers, *room);
@@ -92,7 +92,7 @@ impl CodeHeap {
         Ok(CodeHeap { begin: range.begin, end, starts })
     }
 
-    /// Whether most of some starts have the header of a stub or of a method behind which code follows.
+    /// Whether at least half of a sample of the starts has the header of a stub, or of a method with code.
     pub(in crate::runtimes::coreclr) fn has_methods(&self, memory: &dyn Memory, runtime: &Runtime) -> bool {
         let every = (self.starts.len() / limits::MAX_CHECKED_SEGMENTS).max(1);
         let sample = self.starts.iter().step_by(every);
@@ -100,7 +100,7 @@ impl CodeHeap {
             .filter_map(|&start| match self.block(memory, runtime, start) {
                 Ok(CodeBlock::Stubs { .. }) => Some(true),
                 Ok(CodeBlock::Method { size, method_desc, .. }) => Some(size > 0 && method_desc.is_aligned(8)),
-                // Its header is not in the core, or it is no header.
+                // Not counted if its header is not in the core.
                 Err(_) => memory.ptr(start.saturating_sub(8)).ok().map(|_| false),
             })
             .collect();

@@ -135,7 +135,7 @@ fn name_at(
     let instance = |f: &&FieldDesc| f.storage == FieldStorage::Instance && f.offset <= offset;
     let field = fields.iter().filter(instance).max_by_key(|f| f.offset)?;
     let name = types.field_name(field);
-    // What lies between the fields is in none of them: the kept values of a continuation follow its last field.
+    // Bytes between fields have no name: the stored values of a continuation follow its last field.
     if field.element != VALUE_TYPE {
         return (field.offset == offset).then_some(name);
     }

@@ -59,8 +59,8 @@ pub(in crate::runtimes::coreclr) enum LoaderError {
     Globals(#[from] GlobalsError),
     #[error(transparent)]
     View(#[from] ViewError),
-    /// The layout is that of another version, and the list's elements are not Assemblies by it.
-    #[error("the elements of the domain's list have not the form of Assemblies")]
+    /// The layout is that of another version, and the list's elements do not fit it.
+    #[error("the AppDomain's list does not contain Assemblies")]
     Assemblies,
 }
 
@@ -273,7 +273,7 @@ pub(in crate::runtimes::coreclr) fn domain_assemblies(
     let domain = runtime.globals.pointer(memory, layout, "AppDomain")?;
     let list = StructView::new(memory, layout, "AppDomain", domain).addr_of(field)?;
     let found = array_list(memory, runtime, list)?;
-    // By the layout of another version, the elements must be what their own modules name as their assemblies.
+    // If the layout is another version's, each element's module must refer back to it.
     if !runtime.own_table && holds_assemblies(runtime) {
         let is_own = |&element: &Addr| {
             let module = manifest_module(memory, runtime, element)?;
@@ -288,12 +288,12 @@ pub(in crate::runtimes::coreclr) fn domain_assemblies(
     Ok(found)
 }
 
-/// Whether the domain's list has Assemblies, with no DomainAssembly between.
+/// Whether the domain's list contains Assemblies themselves, not DomainAssemblies.
 fn holds_assemblies(runtime: &Runtime) -> bool {
     runtime.layout.field("AppDomain", "AssemblyList").is_ok()
 }
 
-/// The Assembly of an element of the domain's list. `None` if the layout does not have the way to it.
+/// The Assembly of an element of the domain's list. `None` if the layout lacks the field that leads to it.
 fn assembly(memory: &dyn Memory, runtime: &Runtime, element: Addr) -> Result<Option<Addr>, ViewError> {
     if holds_assemblies(runtime) {
         return Ok(Some(element));

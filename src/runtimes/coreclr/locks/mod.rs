@@ -3,8 +3,8 @@
 //! From .NET 11 on all waits of managed code are in System.Private.CoreLib: a thread's record has the objects that it
 //! waits for, and each object has a list of its waiters. Before that the native runtime waits, and a thread's
 //! ThreadBlockingInfo (.NET 9 and 10) names the monitor or Lock. Sources: System.Private.CoreLib: Threading/WaitSubsystem,
-//! Lock.cs, Condition.cs, SemaphoreSlim.cs, ManualResetEventSlim.cs, ReaderWriterLockSlim.cs, ThreadBlockingInfo.cs;
-//! src/coreclr/vm/syncblk.h.
+//! Lock.cs, Condition.cs, SemaphoreSlim.cs, ManualResetEventSlim.cs, ReaderWriterLockSlim.cs,
+//! ThreadBlockingInfo.cs; src/coreclr/vm/syncblk.h.
 
 mod native;
 mod objects;
@@ -22,7 +22,7 @@ use crate::runtimes::api::Heap as _;
 use crate::runtimes::coreclr::heap::Heap;
 use crate::runtimes::coreclr::locks::objects::Objects;
 use crate::runtimes::coreclr::locks::threads::Threads;
-use crate::runtimes::coreclr::sync_blocks::{self, LockThread};
+use crate::runtimes::coreclr::sync_blocks::{self, LockThread, SyncBlock};
 use crate::words::LockKind;
 
 /// A lock that is held or waited for.
@@ -87,7 +87,12 @@ pub struct LockTable {
     pub locks: Vec<Lock>,
     /// Messages about what could not be read.
     pub notes: Vec<String>,
-    /// Index of the lock that a thread waits for, by the address of its Thread. Only if that is one.
+    /// All sync blocks in use.
+    pub blocks: Vec<SyncBlock>,
+    /// Messages about sync blocks that could not be read. They are also in `notes`.
+    pub block_notes: Vec<String>,
+    /// Index of the lock that a thread waits for, by the address of its Thread. Without threads that wait for any of
+    /// several.
     by_waiter: HashMap<Addr, usize>,
 }
 
@@ -101,19 +106,20 @@ impl LockTable {
     pub(in crate::runtimes::coreclr) fn read(process: &Process, heap: &Heap<'_>) -> LockTable {
         let types = heap.type_system();
         let _phase = process.enter(Phase::Locks);
-        let (blocks, mut notes) = sync_blocks::read(process, &types.runtime);
+        let (blocks, block_notes) = sync_blocks::read(process, &types.runtime);
+        let mut notes = block_notes.clone();
         let threads = Threads::new(process, &types.runtime);
         let objects = Objects::find(heap);
         notes.extend(objects.notes());
-        let managed = types.runtime.layout.field("SyncBlock", "ThinLock").is_ok();
-        // Before, the sync blocks have those that are contended.
+        let managed = types.runtime.has_managed_locks();
+        // Up to .NET 10 the sync blocks have the contended locks, without the heap.
         if managed && heap.ranges().is_empty() {
             notes.push("no GC segment is known, so locks are missing".to_owned());
         }
         let (mut locks, choices) = if managed {
             rows::read(&objects, &threads, &blocks, &mut notes)
         } else {
-            (native::read(&objects, &threads, blocks), Vec::new())
+            (native::read(&objects, &threads, &blocks), Vec::new())
         };
         if !types.runtime.proven {
             locks.iter_mut().for_each(|lock| lock.confidence = Confidence::Derived);
@@ -131,6 +137,6 @@ impl LockTable {
         }
         // Any of several objects may end the wait.
         by_waiter.retain(|at, _| !choices.contains(at));
-        LockTable { locks, notes, by_waiter }
+        LockTable { locks, notes, blocks, block_notes, by_waiter }
     }
 }

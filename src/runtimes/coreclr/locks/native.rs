@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::memory::Memory;
 use crate::runtimes::coreclr::locks::Lock;
-use crate::runtimes::coreclr::locks::objects::{Objects, Part};
+use crate::runtimes::coreclr::locks::objects::{LockClass, Objects};
 use crate::runtimes::coreclr::locks::threads::Threads;
 use crate::runtimes::coreclr::sync_blocks::SyncBlock;
 use crate::words::LockKind;
@@ -29,7 +29,7 @@ struct Blocked {
     locks: HashMap<Addr, Vec<usize>>,
 }
 
-pub(super) fn read(objects: &Objects<'_, '_>, threads: &Threads<'_>, blocks: Vec<SyncBlock>) -> Vec<Lock> {
+pub(super) fn read(objects: &Objects<'_, '_>, threads: &Threads<'_>, blocks: &[SyncBlock]) -> Vec<Lock> {
     let blocked = blocked(objects, threads);
     let mut out = Vec::new();
     let mut add = |lock: Lock| {
@@ -52,10 +52,10 @@ pub(super) fn read(objects: &Objects<'_, '_>, threads: &Threads<'_>, blocks: Vec
         add(Lock { waiters, unknown_waiters, ..row });
         if !block.pulse.is_empty() {
             let row = Lock::new(LockKind::MonitorWait, block.object).owned((owner, false), times);
-            add(Lock { waiters: block.pulse, ..row });
+            add(Lock { waiters: block.pulse.clone(), ..row });
         }
     }
-    for &lock in objects.of(Part::Lock) {
+    for &lock in objects.of(LockClass::Lock) {
         let held = objects.u32(lock, "_state").is_some_and(|state| state & HELD != 0);
         let owner = if held { objects.u32(lock, "_owningThreadId").unwrap_or(0) } else { 0 };
         let times = objects.u32(lock, "_recursionCount").unwrap_or(0).saturating_add(1);

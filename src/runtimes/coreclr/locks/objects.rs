@@ -11,16 +11,18 @@ use crate::runtimes::api::{Heap as _, HeapRange, UnwalkedRanges};
 use crate::runtimes::coreclr::heap::Heap;
 use crate::runtimes::coreclr::types::TypeSystem;
 
-/// Bits of the word before an object: a hash code or the index of a sync block follows; otherwise the managed id of the
-/// thread that holds a thin lock, and how often it entered it, less one (syncblk.h).
+/// Bit of the word before an object: the rest is a hash code or the index of a sync block. If it is clear, the low bits
+/// are the managed id of the thread that holds a thin lock, and the next six are how often it entered it, less one
+/// (syncblk.h).
 const HASH_OR_INDEX: u32 = 0x0800_0000;
-const THIN_OWNER: u32 = 0xffff;
-const THIN_LEVEL_SHIFT: u32 = 16;
 const THIN_LEVEL: u32 = 0x3f;
+
+/// Number of bits of a thin lock's owner from .NET 8 on. The layouts of earlier versions have their own number.
+const THIN_OWNER_BITS: u32 = 16;
 
 /// Classes whose objects take part in locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Part {
+pub(super) enum LockClass {
     /// System.Threading.Lock.
     Lock,
     /// A thread's entry in the list of a condition.
@@ -33,21 +35,21 @@ pub(super) enum Part {
     ManualResetEventSlim,
     /// The event of a thread in Task.Wait.
     Blocked,
-    /// A task. Only those with a blocked thread are kept.
+    /// A task. Only those with a blocked thread are stored.
     Task,
 }
 
-const CLASSES: &[(&str, Part)] = &[
-    ("System.Threading.Lock", Part::Lock),
-    ("System.Threading.Condition+Waiter", Part::ConditionWaiter),
-    ("System.Threading.SemaphoreSlim", Part::SemaphoreSlim),
-    ("System.Threading.ReaderWriterLockSlim", Part::ReaderWriterLockSlim),
-    ("System.Threading.ReaderWriterLock", Part::ReaderWriterLock),
-    ("System.Threading.Tasks.Task+SetOnInvokeMres", Part::Blocked),
-    ("System.Threading.Tasks.Task+SetOnCountdownMres", Part::Blocked),
-    ("System.Threading.ManualResetEventSlim", Part::ManualResetEventSlim),
-    ("System.Threading.WaitHandle", Part::Handle),
-    ("System.Threading.Tasks.Task", Part::Task),
+const CLASSES: &[(&str, LockClass)] = &[
+    ("System.Threading.Lock", LockClass::Lock),
+    ("System.Threading.Condition+Waiter", LockClass::ConditionWaiter),
+    ("System.Threading.SemaphoreSlim", LockClass::SemaphoreSlim),
+    ("System.Threading.ReaderWriterLockSlim", LockClass::ReaderWriterLockSlim),
+    ("System.Threading.ReaderWriterLock", LockClass::ReaderWriterLock),
+    ("System.Threading.Tasks.Task+SetOnInvokeMres", LockClass::Blocked),
+    ("System.Threading.Tasks.Task+SetOnCountdownMres", LockClass::Blocked),
+    ("System.Threading.ManualResetEventSlim", LockClass::ManualResetEventSlim),
+    ("System.Threading.WaitHandle", LockClass::Handle),
+    ("System.Threading.Tasks.Task", LockClass::Task),
 ];
 
 /// Field of a task with who waits for it.
@@ -56,7 +58,7 @@ const CONTINUATION: &str = "m_continuationObject";
 /// A class: its name, and the offsets of its objects' fields by name.
 pub(super) struct Class {
     pub(super) name: String,
-    part: Option<Part>,
+    part: Option<LockClass>,
     fields: HashMap<String, u64>,
 }
 
@@ -68,17 +70,17 @@ pub(super) struct ThinLock {
 }
 
 impl ThinLock {
-    /// The lock in a header's word. `None` if it has none, or if nobody holds it.
-    pub(super) fn of(word: u32) -> Option<ThinLock> {
-        let owner = word & THIN_OWNER;
-        let times = (word >> THIN_LEVEL_SHIFT & THIN_LEVEL) + 1;
+    /// The lock in a header's word, whose owner has `owner_bits`. `None` if it has none, or if nobody holds it.
+    fn of(word: u32, owner_bits: u32) -> Option<ThinLock> {
+        let owner = word & ((1 << owner_bits) - 1);
+        let times = (word >> owner_bits & THIN_LEVEL) + 1;
         (word & HASH_OR_INDEX == 0 && owner != 0).then_some(ThinLock { owner, times })
     }
 }
 
 #[derive(Default)]
-struct Found {
-    parts: BTreeMap<Part, Vec<Addr>>,
+struct LockObjects {
+    parts: BTreeMap<LockClass, Vec<Addr>>,
     /// Tasks by the event of the thread that waits for them.
     tasks: HashMap<Addr, Addr>,
     thin: Vec<(Addr, ThinLock)>,
@@ -91,21 +93,29 @@ struct Found {
 pub(super) struct Objects<'t, 'p> {
     pub(super) types: &'t TypeSystem<'p>,
     classes: Mutex<HashMap<Addr, Option<Arc<Class>>>>,
-    found: Found,
+    thin_owner_bits: u32,
+    found: LockObjects,
 }
 
 impl<'t, 'p> Objects<'t, 'p> {
     /// Walks the heap.
     pub(super) fn find(heap: &'t Heap<'p>) -> Objects<'t, 'p> {
         let types: &'t TypeSystem<'p> = heap.type_system();
-        let mut objects = Objects { types, classes: Mutex::default(), found: Found::default() };
-        let of_part = |mut found: Found, part: &HeapRange| {
+        let own_bits = types.runtime.layout.constant("ThinLock", "OwnerBits");
+        let thin_owner_bits = own_bits.map_or(THIN_OWNER_BITS, |bits| bits.min(u64::from(THIN_OWNER_BITS)) as u32);
+        let mut objects = Objects { types, classes: Mutex::default(), thin_owner_bits, found: LockObjects::default() };
+        let of_part = |mut found: LockObjects, part: &HeapRange| {
             let mut losses = std::mem::take(&mut found.losses);
-            let mut known: HashMap<u32, Option<(Part, Option<u64>)>> = HashMap::new();
+            let mut known: HashMap<u32, Option<(LockClass, Option<u64>)>> = HashMap::new();
             heap.walker().walk(part, &mut losses, &mut |object| {
                 let header = object.addr.checked_sub(8).and_then(|at| types.memory.peek_u64(at).ok());
-                if let Some(thin) = header.and_then(|word| ThinLock::of((word >> 32) as u32)) {
-                    found.thin.push((object.addr, thin));
+                if let Some(thin) = header.and_then(|word| objects.thin_lock((word >> 32) as u32)) {
+                    if found.count < limits::MAX_LOCK_OBJECTS {
+                        found.count += 1;
+                        found.thin.push((object.addr, thin));
+                    } else {
+                        found.omitted += 1;
+                    }
                 }
                 let part = known.entry(object.kind.0).or_insert_with(|| {
                     let info = heap.method_table(object.kind).filter(|info| !info.free && !info.counted())?;
@@ -117,9 +127,9 @@ impl<'t, 'p> Objects<'t, 'p> {
                     found.omitted += 1;
                     return;
                 }
-                if part == Part::Task {
+                if part == LockClass::Task {
                     let waits = continuation.and_then(|at| types.memory.ptr(object.addr.checked_add(at)?).ok());
-                    let waits = waits.filter(|at| !at.is_null() && objects.part_of(*at) == Some(Part::Blocked));
+                    let waits = waits.filter(|at| !at.is_null() && objects.part_of(*at) == Some(LockClass::Blocked));
                     if let Some(event) = waits {
                         found.tasks.insert(event, object.addr);
                         found.count += 1;
@@ -132,7 +142,7 @@ impl<'t, 'p> Objects<'t, 'p> {
             found.losses = losses;
             found
         };
-        let join = |mut a: Found, b: Found| {
+        let join = |mut a: LockObjects, b: LockObjects| {
             for (part, addrs) in b.parts {
                 a.parts.entry(part).or_default().extend(addrs);
             }
@@ -143,7 +153,7 @@ impl<'t, 'p> Objects<'t, 'p> {
             a.losses.merge(b.losses);
             a
         };
-        let mut found = heap.ranges().par_iter().fold(Found::default, of_part).reduce(Found::default, join);
+        let mut found = heap.ranges().par_iter().fold(LockObjects::default, of_part).reduce(LockObjects::default, join);
         found.parts.values_mut().for_each(|addrs| addrs.sort_unstable());
         found.thin.sort_by_key(|(at, _)| *at);
         objects.found = found;
@@ -166,8 +176,13 @@ impl<'t, 'p> Objects<'t, 'p> {
     }
 
     /// Objects of a class, by address.
-    pub(super) fn of(&self, part: Part) -> &[Addr] {
+    pub(super) fn of(&self, part: LockClass) -> &[Addr] {
         self.found.parts.get(&part).map_or(&[], Vec::as_slice)
+    }
+
+    /// The thin lock in a header's word, if somebody holds it.
+    pub(super) fn thin_lock(&self, word: u32) -> Option<ThinLock> {
+        ThinLock::of(word, self.thin_owner_bits)
     }
 
     /// Objects whose header has a held thin lock.
@@ -204,7 +219,7 @@ impl<'t, 'p> Objects<'t, 'p> {
         self.class(self.types.type_of(object)?)
     }
 
-    fn part_of(&self, object: Addr) -> Option<Part> {
+    fn part_of(&self, object: Addr) -> Option<LockClass> {
         self.class_of(object)?.part
     }
 

@@ -7,7 +7,7 @@ use crate::limits;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
 use crate::runtimes::coreclr::locks::Lock;
-use crate::runtimes::coreclr::locks::objects::{Objects, Part, ThinLock};
+use crate::runtimes::coreclr::locks::objects::{LockClass, Objects};
 use crate::runtimes::coreclr::locks::threads::Threads;
 use crate::runtimes::coreclr::locks::waits::Waits;
 use crate::runtimes::coreclr::sync_blocks::{LockThread, SyncBlock};
@@ -118,7 +118,8 @@ impl Rows<'_, '_, '_> {
     /// Monitors without a Lock object: in the header, or in a sync block to which the header's lock moved.
     fn thin(&mut self, blocks: &[SyncBlock]) {
         let objects = self.objects;
-        let moved = blocks.iter().filter(|b| b.lock.is_none()).filter_map(|b| Some((b.object, ThinLock::of(b.thin)?)));
+        let without_lock = blocks.iter().filter(|b| b.lock.is_none());
+        let moved = without_lock.filter_map(|b| Some((b.object, objects.thin_lock(b.thin)?)));
         for (object, thin) in objects.thin().iter().copied().chain(moved) {
             let owner = self.threads.owner(thin.owner);
             self.add(Lock::new(LockKind::Monitor, object).owned(owner, thin.times));
@@ -130,7 +131,7 @@ impl Rows<'_, '_, '_> {
         let owned: HashMap<Addr, Addr> = blocks.iter().filter_map(|b| Some((b.lock?, b.object))).collect();
         let locks: HashMap<Addr, Addr> = owned.iter().map(|(lock, object)| (*object, *lock)).collect();
         let mut taken: HashSet<Addr> = HashSet::new();
-        for &slim in objects.of(Part::SemaphoreSlim) {
+        for &slim in objects.of(LockClass::SemaphoreSlim) {
             let lock = objects.reference(slim, "m_lockObjAndDisposed").and_then(|o| locks.get(&o).copied());
             taken.extend(lock);
             let mut waiting = lock.map_or_else(Vec::new, |lock| self.condition(lock).1);
@@ -138,8 +139,8 @@ impl Rows<'_, '_, '_> {
             let waiters = self.threads.all_named(&waiting);
             self.add(Lock { waiters, async_waiters, ..Lock::new(LockKind::SemaphoreSlim, slim) });
         }
-        let events = objects.of(Part::ManualResetEventSlim).iter().map(|&at| (at, false));
-        for (event, blocked) in events.chain(objects.of(Part::Blocked).iter().map(|&at| (at, true))) {
+        let events = objects.of(LockClass::ManualResetEventSlim).iter().map(|&at| (at, false));
+        for (event, blocked) in events.chain(objects.of(LockClass::Blocked).iter().map(|&at| (at, true))) {
             let Some(lock) = objects.reference(event, "m_lock").filter(|lock| taken.insert(*lock)) else { continue };
             let waiting = self.condition(lock).1;
             let task = objects.task_of(event);
@@ -151,7 +152,7 @@ impl Rows<'_, '_, '_> {
             let waiters = self.threads.all_named(&waiting);
             self.add(Lock { waiters, ..Lock::new(kind, task.unwrap_or(event)) });
         }
-        for &lock in objects.of(Part::Lock).iter().filter(|lock| !taken.contains(lock)) {
+        for &lock in objects.of(LockClass::Lock).iter().filter(|lock| !taken.contains(lock)) {
             let (event, in_wait) = self.condition(lock);
             let held = objects.u32(lock, "_state").is_some_and(|state| state & HELD != 0);
             let owner = if held { objects.u32(lock, "_owningThreadId").unwrap_or(0) } else { 0 };
@@ -208,7 +209,8 @@ impl Rows<'_, '_, '_> {
 
     fn reader_writers(&mut self) {
         let objects = self.objects;
-        for &lock in objects.of(Part::ReaderWriterLockSlim) {
+        let readers = self.readers();
+        for &lock in objects.of(LockClass::ReaderWriterLockSlim) {
             let mut waiting = Vec::new();
             for event in RW_EVENTS.iter().filter_map(|field| objects.reference(lock, field)) {
                 self.inner.insert(event);
@@ -219,15 +221,19 @@ impl Rows<'_, '_, '_> {
             let writer = id("_writeLockOwnerId").filter(|_| state & WRITER_HELD != 0);
             let upgrader = id("_upgradeLockOwnerId");
             let owner = self.threads.owner(writer.or(upgrader).unwrap_or(0));
-            let readers = if writer.is_some() { Vec::new() } else { self.readers(lock, upgrader) };
+            let id = objects.u64(lock, "_lockID").filter(|_| writer.is_none());
+            let readers = id.and_then(|id| readers.get(&id)).map_or(&[][..], Vec::as_slice);
+            // The upgradeable reader is the owner.
+            let is_owner = |thread: &LockThread| upgrader.is_some() && thread.managed_id == upgrader;
+            let readers = readers.iter().map(|&i| self.threads.named(i)).filter(|t| !is_owner(t)).collect();
             let waiters = self.threads.all_named(&waiting);
             self.add(Lock { waiters, readers, ..Lock::new(LockKind::ReaderWriter, lock).owned(owner, 1) });
         }
-        for &lock in objects.of(Part::ReaderWriterLock) {
+        let mut reader_events = HashSet::new();
+        for &lock in objects.of(LockClass::ReaderWriterLock) {
             let mut waiting = Vec::new();
             if let Some(event) = objects.reference(lock, "_readerEvent") {
-                // The event is no lock of its own.
-                self.out.retain(|row| row.object != event);
+                reader_events.insert(event);
                 if let Some(lock) = objects.reference(event, "m_lock") {
                     waiting.extend(self.condition(lock).1);
                 }
@@ -242,31 +248,35 @@ impl Rows<'_, '_, '_> {
             let row = Lock::new(LockKind::ReaderWriter, lock).owned(self.threads.owner(owner), level & 0xffff);
             self.add(Lock { waiters, ..row });
         }
+        // These events are no locks of their own.
+        self.out.retain(|row| !reader_events.contains(&row.object));
     }
 
-    /// Threads that hold a ReaderWriterLockSlim for reading: each has a list of those it reads. The upgradeable reader is
-    /// the owner.
-    fn readers(&self, lock: Addr, upgrader: Option<u32>) -> Vec<LockThread> {
+    /// Indices of the threads that hold a ReaderWriterLockSlim for reading, by the lock's id. Each thread has a list of
+    /// the locks that it reads.
+    fn readers(&self) -> HashMap<u64, Vec<usize>> {
         let objects = self.objects;
         let types = objects.types;
-        let mut out = Vec::new();
-        let Some(id) = objects.u64(lock, "_lockID") else { return out };
-        let Some(method_table) = types.type_of(lock) else { return out };
-        let own = types.own_fields(method_table).unwrap_or_default();
-        let Some(field) = own.iter().find(|f| types.field_name(f) == "t_rwc") else { return out };
+        let mut out: HashMap<u64, Vec<usize>> = HashMap::new();
+        let method_table = objects.of(LockClass::ReaderWriterLockSlim).first().and_then(|&lock| types.type_of(lock));
+        let bases = method_table.map_or_else(Vec::new, |at| types.bases(at));
+        let mut fields = bases.into_iter().flat_map(|at| types.own_fields(at).unwrap_or_default());
+        let Some(field) = fields.find(|f| types.field_name(f) == "t_rwc") else { return out };
         for (i, thread) in self.threads.list.iter().enumerate() {
-            let first = types.thread_static_address(field, thread.address).and_then(|at| types.memory.ptr(at).ok());
-            let mut reads = false;
+            let first = types.thread_static_address(&field, thread.address).and_then(|at| types.memory.ptr(at).ok());
             let end = self.walks.begin_own_set().follow(first.unwrap_or(Addr::NULL), |count| {
-                let same = objects.u64(count, "lockID") == Some(id);
-                reads |= same && objects.u32(count, "readercount").is_some_and(|n| n != 0);
+                if objects.u32(count, "readercount").is_some_and(|n| n != 0)
+                    && let Some(id) = objects.u64(count, "lockID")
+                {
+                    let threads = out.entry(id).or_default();
+                    if threads.last() != Some(&i) {
+                        threads.push(i);
+                    }
+                }
                 Ok::<_, std::convert::Infallible>(objects.reference(count, "next").unwrap_or(Addr::NULL))
             });
+            // A list that is damaged gives those before the damage.
             end.ok();
-            let named = self.threads.named(i);
-            if reads && (upgrader.is_none() || named.managed_id != upgrader) {
-                out.push(named);
-            }
         }
         out
     }
@@ -274,7 +284,7 @@ impl Rows<'_, '_, '_> {
     /// Mutexes, events and semaphores that the program made.
     fn handles(&mut self) {
         let objects = self.objects;
-        for &handle in objects.of(Part::Handle).iter().filter(|at| !self.inner.contains(at)).collect::<Vec<_>>() {
+        for &handle in objects.of(LockClass::Handle).iter().filter(|at| !self.inner.contains(at)).collect::<Vec<_>>() {
             let Some(object) = self.waitable(handle) else { continue };
             if objects.is(object, NAMED_MUTEX) {
                 // Its waiters wait natively.

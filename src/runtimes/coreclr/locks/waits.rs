@@ -1,6 +1,6 @@
 //! Who waits for what, from .NET 11 on: the record of each thread, and the list of each waitable object.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use crate::addr::Addr;
 use crate::limits;
@@ -10,19 +10,20 @@ use crate::phase::Phase;
 use crate::runtimes::coreclr::locks::objects::Objects;
 use crate::runtimes::coreclr::locks::threads::Threads;
 
-/// ThreadWaitInfo.WaitSignalState: the thread waits up to this one.
+/// ThreadWaitInfo.WaitSignalState: the thread waits in this state and in those before it.
 const WAITING: u8 = 1;
 
 /// Maximum number of objects in one wait (WaitHandle.MaxWaitHandles).
-const MOST_OBJECTS: u32 = 64;
+const MAX_OBJECTS: u32 = 64;
 
 /// Offset of an array's first reference.
 const ELEMENTS: u64 = 16;
 
 /// Threads that wait, by the object that they wait for.
 pub(super) struct Waits {
-    /// Indices of threads, in the order of each object's queue.
-    on: HashMap<Addr, Vec<usize>>,
+    /// Indices of threads, in the order of each object's queue. By address, so that damaged lists that share nodes
+    /// always give the same answer.
+    on: BTreeMap<Addr, Vec<usize>>,
     /// Threads that wait for any of several objects.
     pub(super) choices: Vec<usize>,
     /// Number of objects whose list and whose threads' records disagree, as while a thread is woken.
@@ -32,13 +33,13 @@ pub(super) struct Waits {
 impl Waits {
     pub(super) fn read(objects: &Objects<'_, '_>, threads: &Threads<'_>) -> Waits {
         let memory: &dyn Memory = objects.types.memory;
-        let mut waits = Waits { on: HashMap::new(), choices: Vec::new(), disagree: 0 };
+        let mut waits = Waits { on: BTreeMap::new(), choices: Vec::new(), disagree: 0 };
         for i in 0..threads.list.len() {
             let Some(info) = threads.object(i).and_then(|o| objects.reference(o, "_waitInfo")) else { continue };
             if objects.u8(info, "_waitSignalState").is_none_or(|state| state > WAITING) {
                 continue;
             }
-            let count = objects.u32(info, "_waitedCount").unwrap_or(0).min(MOST_OBJECTS);
+            let count = objects.u32(info, "_waitedCount").unwrap_or(0).min(MAX_OBJECTS);
             let Some(array) = objects.reference(info, "_waitedObjects") else { continue };
             for k in 0..u64::from(count) {
                 let object = memory.ptr(array.saturating_add(ELEMENTS + 8 * k));

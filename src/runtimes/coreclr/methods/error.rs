@@ -23,7 +23,7 @@ pub enum CodeError {
         at: Addr,
     },
     /// The layout is that of another version, and the nibble map read by it does not lead to methods.
-    #[error("the code heap at {at} has not the form of the layout, which is another version's")]
+    #[error("the code heap at {at} does not fit the layout, which is another version's")]
     Form {
         /// Address of the HeapList node.
         at: Addr,

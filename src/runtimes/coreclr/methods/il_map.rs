@@ -171,11 +171,11 @@ fn decode(bytes: &[u8]) -> Option<Vec<IlStep>> {
     Some(steps)
 }
 
-/// SourceTypes.ASYNC: the step is that of an await where the method suspends.
+/// SourceTypes.ASYNC: an await at which the method may suspend.
 const AWAIT: u8 = 4;
 
-/// Returns the step of the await at which a method is suspended, by the native offset that its continuation has: the
-/// await itself, or the statement that it is in. Optimised code may have neither.
+/// Returns the step of the await at which a method is suspended, by the native offset in its continuation: the await
+/// itself, or its statement. Optimised code may have neither.
 pub(crate) fn await_at(steps: &[IlStep], native: u64) -> Option<IlStep> {
     let here = || steps.iter().filter(move |s| u64::from(s.native) == native && s.il >= 0);
     here().find(|s| s.source & AWAIT != 0).or_else(|| here().next()).copied()
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(step_at(&steps, 4).map(|s| s.il), Some(-2));
         assert_eq!(step_at(&steps, 400).map(|s| s.il), Some(0));
         assert_eq!(step_at(&[], 4), None);
-        // Of two steps at the place of a suspension, that of the await counts; without any, its line is not known.
+        // Of two steps at one offset, the await counts. Without a step at the offset, the line is not known.
         let steps = [step(0, -2, 0), step(9, 3, 2), step(9, 7, 4), step(12, 9, 0)];
         assert_eq!(await_at(&steps, 9), Some(step(9, 7, 4)));
         assert_eq!(await_at(&steps, 12), Some(step(12, 9, 0)));

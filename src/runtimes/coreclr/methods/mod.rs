@@ -88,6 +88,11 @@ impl Method<'_> {
 const ASYNC_CALL: u32 = 1;
 const ASYNC_THUNK: u32 = 0x10;
 
+/// Whether the flags of AsyncMethodData are those of a thunk or of a helper.
+fn is_helper(flags: u32) -> bool {
+    flags & ASYNC_THUNK != 0 || flags == ASYNC_CALL
+}
+
 /// Prefixes of the names of framework modules.
 const FRAMEWORK: [&str; 4] = ["System.", "Microsoft.", "mscorlib", "netstandard"];
 
@@ -419,17 +424,19 @@ impl<'p> Methods<'p> {
         }
     }
 
-    /// Whether code is that of a method between an async one and its caller, which the program does not have: a thunk,
-    /// or a helper of the library.
+    /// Whether a method is between an async method and its caller, and not in the program's source: a thunk, or a
+    /// helper of the library.
     pub(crate) fn is_async_helper(&self, method: &Method<'p>) -> bool {
-        let flags = method.desc.as_ref().and_then(|desc| self.types.async_flags(desc));
-        flags.is_some_and(|flags| flags & ASYNC_THUNK != 0 || flags == ASYNC_CALL)
+        self.async_flags(method).is_some_and(is_helper)
     }
 
-    /// Whether code is the body of a method of runtime async.
+    /// Whether a method was compiled as runtime async, and is not a helper.
     pub(crate) fn is_async_body(&self, method: &Method<'p>) -> bool {
-        let flags = method.desc.as_ref().and_then(|desc| self.types.async_flags(desc));
-        flags.is_some_and(|flags| flags & ASYNC_CALL != 0 && flags != ASYNC_CALL && flags & ASYNC_THUNK == 0)
+        self.async_flags(method).is_some_and(|flags| flags & ASYNC_CALL != 0 && !is_helper(flags))
+    }
+
+    fn async_flags(&self, method: &Method<'p>) -> Option<u32> {
+        self.types.async_flags(method.desc.as_ref()?)
     }
 
     /// Source file and line of the await at which a method is suspended, from the code address in its continuation.

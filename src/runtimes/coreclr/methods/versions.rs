@@ -84,7 +84,7 @@ fn not_counted(types: &TypeSystem<'_>) -> Result<HashSet<Addr>, ViewError> {
         }
         return Ok(out);
     }
-    // No descriptor has the way to the manager, so that another version's layout leads anywhere.
+    // No descriptor describes the fields that lead to the manager, and another version's layout may have others.
     if !types.runtime.own_table {
         return Ok(out);
     }

@@ -85,6 +85,11 @@ impl Runtime {
         Some(AddrRange::new(bound("LowestAddress")?, bound("HighestAddress")?))
     }
 
+    /// Whether all locks are objects, so that the heap has their waiters (.NET 11 on).
+    pub fn has_managed_locks(&self) -> bool {
+        self.layout.field("SyncBlock", "ThinLock").is_ok()
+    }
+
     /// Name of the memfd with code and loader heaps, as NT_FILE has it.
     pub fn code_file(&self) -> Option<&str> {
         self.layout.text("ExecutableMemory")
@@ -302,11 +307,11 @@ fn read_own(process: &Process, symbol: Symbol) -> Option<Described> {
     match read_descriptor(&process.memory, symbol.addr) {
         Ok((own, pointers)) => {
             if own.capped {
-                let most = limits::MAX_DESCRIPTOR_ENTRIES;
+                let limit = limits::MAX_DESCRIPTOR_ENTRIES;
                 let what = "types, globals, contracts or fields of a type";
                 let at = symbol.addr;
                 let why =
-                    format!("the contract descriptor at {at} has more than {most} {what}; the others are ignored");
+                    format!("the contract descriptor at {at} has more than {limit} {what}; the others are ignored");
                 process.diag.partial(WarningCode::Limit, why);
             }
             Some((own, pointers))

@@ -99,16 +99,15 @@ impl Globals {
         slot.and_then(|s| self.slots.get(s)).copied().filter(|a| !a.is_null())
     }
 
-    /// Drops all slots if one holds another address than the descriptor has for the global that it is named for: then
-    /// they are numbered otherwise in this build, and what the descriptor does not name is not known.
+    /// Drops all slots if the descriptor contradicts one of them: it has another address for the same global. Then this
+    /// build numbers its slots differently, and globals that the descriptor lacks are unknown.
     #[must_use]
     pub(super) fn checked_by_descriptor(mut self, layout: &Layout) -> Globals {
         let differs = |name: &str| {
             let both = self.described(layout, name).zip(self.in_slot(layout, name));
             both.is_some_and(|(described, slot)| described != slot)
         };
-        let names = layout.globals().filter_map(|(name, _)| name.strip_prefix("DacSlot."));
-        if names.into_iter().any(differs) {
+        if layout.globals().filter_map(|(name, _)| name.strip_prefix("DacSlot.")).any(differs) {
             self.slots = Vec::new();
             self.source = format!("{}, whose slots are not those of the layout", self.source);
         }

@@ -51,7 +51,7 @@ impl StepKey {
             Awaits::Unknown => 2,
             Awaits::Nothing => 3,
         };
-        let source = tasks.sources.get(&node.addr).map_or(Addr::NULL, |(_, method_table)| *method_table);
+        let source = tasks.sources.get(&node.addr).copied().unwrap_or(Addr::NULL);
         StepKey { method_table: node.method_table, state: node.state, awaits, place: node.place, source }
     }
 }
@@ -228,6 +228,7 @@ mod tests {
             runtime_async: false,
             suspended: Vec::new(),
             tid: None,
+            nested: 0,
             place: 0,
         }
     }

@@ -36,8 +36,8 @@ pub(super) struct AsyncObject {
 pub(super) struct AsyncObjects {
     /// Pending items by address.
     pub(super) items: Vec<AsyncObject>,
-    /// Completion sources, and their types, by the task that each completes.
-    pub(super) sources: HashMap<Addr, (Addr, Addr)>,
+    /// Types of completion sources, by the task that each source completes.
+    pub(super) sources: HashMap<Addr, Addr>,
     /// Number of items left out.
     pub(super) omitted: u64,
     pub(super) losses: UnwalkedRanges,
@@ -87,7 +87,7 @@ pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress
                     let task = memory.ptr(object.addr.saturating_add(*at)).ok().filter(|t| !t.is_null());
                     if let Some(task) = task.filter(|_| sources.len() < limits::MAX_ASYNC_OBJECTS) {
                         let method_table = heap.method_table(object.kind).map_or(Addr::NULL, |info| info.address);
-                        sources.insert(task, (object.addr, method_table));
+                        sources.insert(task, method_table);
                     }
                     return;
                 }

@@ -15,7 +15,7 @@ use crate::runtimes::api::{Heap as _, HeapRange, Link, ObjectReader, UnwalkedRan
 use crate::runtimes::coreclr::heap::Heap;
 use crate::runtimes::coreclr::tasks::find::{AsyncObjects, FINISHED, find};
 use crate::runtimes::coreclr::tasks::shapes::{Family, Machine, Shapes};
-use crate::runtimes::coreclr::tasks::suspended::{Continuations as Suspensions, HEAD, LEAVES, RESUME, Suspended};
+use crate::runtimes::coreclr::tasks::suspended::{HEAD, LEAVES, RESUME, Running, Suspended, Suspensions};
 use crate::runtimes::coreclr::types::TypeSystem;
 
 /// Field of a task with its continuation.
@@ -95,7 +95,9 @@ pub struct Node {
     pub suspended: Vec<Suspended>,
     /// The thread on which such a task runs. `suspended` then has the methods that wait for the running one to return.
     pub tid: Option<u32>,
-    /// A number that is the same for tasks whose methods are suspended at the same places.
+    /// Number of tasks that run further up on that thread's stack, called by this one.
+    pub nested: usize,
+    /// Number of the group of tasks whose methods are suspended at the same code addresses.
     pub(super) place: u32,
 }
 
@@ -103,8 +105,8 @@ pub struct Node {
 pub struct Tasks {
     /// Tasks and boxes by address, then awaited objects that are neither.
     pub nodes: Vec<Node>,
-    /// Completion sources, and their types, by the task that each completes.
-    pub sources: HashMap<Addr, (Addr, Addr)>,
+    /// Types of completion sources, by the task that each source completes.
+    pub sources: HashMap<Addr, Addr>,
     /// Number of objects left out by a limit.
     pub omitted: u64,
     /// Bytes of the heap that could not be walked.
@@ -146,6 +148,7 @@ impl Tasks {
                 runtime_async: item.is_task && suspensions.is_task(item.method_table),
                 suspended: Vec::new(),
                 tid: None,
+                nested: 0,
                 place: 0,
             };
             node.state = node.state(types);
@@ -240,8 +243,8 @@ impl Linker<'_, '_> {
         for node in nodes.iter_mut().filter(|node| node.runtime_async) {
             if let Some(head) = self.reference(node.addr, node.method_table, HEAD) {
                 node.suspended = suspensions.from(head);
-            } else if let Some((tid, callers)) = running.remove(&node.addr) {
-                (node.tid, node.suspended) = (Some(tid), callers);
+            } else if let Some(Running { tid, nested, callers }) = running.remove(&node.addr) {
+                (node.tid, node.nested, node.suspended) = (Some(tid), nested, callers);
             }
             node.place = suspensions.place(&node.suspended);
         }
@@ -263,19 +266,19 @@ impl Linker<'_, '_> {
             let Some(object) = self.reference(head, method_table, field) else { return Awaits::Unknown };
             return self.pending(object);
         }
-        // An awaiter of the program's own is among what the method keeps, and has the delegate that resumes it.
+        // The program's own awaiters are among the stored values, and have the delegate that resumes the method.
         let Some(resume) = self.reference(node.addr, node.method_table, RESUME) else { return Awaits::Unknown };
         let kept = self.references(head);
         if let Some(&awaiter) = kept.iter().find(|&&kept| kept != node.addr && self.references(kept).contains(&resume))
         {
             return Awaits::Object(awaiter);
         }
-        // Unless somebody else has it, the method is in a queue that resumes it.
+        // Unless another object has the delegate, the method is in a queue that resumes it.
         Awaits::Done(head)
     }
 
-    /// Finds who has the delegate that resumes a method whose own awaiter does not have it: an awaiter may keep it in a
-    /// static variable or elsewhere. Without any, the method is in a queue.
+    /// Finds the objects with the delegate that resumes a method, if the method's own awaiter does not have it. An
+    /// awaiter may store it in a static variable or elsewhere. Without such an object, the method is in a queue.
     fn resumed_by_others(&mut self, nodes: &mut Vec<Node>) {
         let mut wanted: HashMap<Addr, u32> = HashMap::new();
         for (i, node) in nodes.iter().enumerate() {
@@ -308,14 +311,14 @@ impl Linker<'_, '_> {
             out
         };
         let mut holders: Vec<(u32, Addr)> = heap.ranges().par_iter().flat_map_iter(of_part).collect();
+        // A pooled box is no task, and has its own delegate.
+        holders.retain(|&(node, holder)| nodes.get(node as usize).is_some_and(|node| node.addr != holder));
         holders.sort_unstable();
         holders.dedup_by_key(|(node, _)| *node);
         for (i, holder) in holders {
             let Some(node) = nodes.get_mut(i as usize) else { continue };
             node.awaits = Awaits::Object(holder);
-            if !self.index.contains_key(&holder) && nodes.len() < limits::MAX_ASYNC_OBJECTS {
-                self.add_awaited(nodes, holder, i);
-            }
+            self.link(nodes, self.index.get(&holder).copied(), holder, i);
         }
     }
 
@@ -331,7 +334,7 @@ impl Linker<'_, '_> {
         out
     }
 
-    /// An awaited object, or that it is done: the index has every pending task, so a task that is missing is completed.
+    /// Whether an awaited object is done. The index has every pending task, so a task that is missing is completed.
     fn pending(&mut self, object: Addr) -> Awaits {
         let task = self.method_table(object).is_some_and(|mt| self.shapes.family(mt) == Family::Task);
         if task && !self.index.contains_key(&object) { Awaits::Done(object) } else { Awaits::Object(object) }
@@ -427,11 +430,16 @@ impl Linker<'_, '_> {
             node.awaits = awaits;
             let Awaits::Object(object) = awaits else { continue };
             let known = self.index.get(&object).or_else(|| self.machines.get(&object)).copied();
-            if let Some(awaited) = known.and_then(|at| nodes.get_mut(at as usize)) {
-                awaited.next.push(i as u32);
-            } else if nodes.len() < limits::MAX_ASYNC_OBJECTS {
-                self.add_awaited(nodes, object, i as u32);
-            }
+            self.link(nodes, known, object, i as u32);
+        }
+    }
+
+    /// Links an awaited object to the node `by` that waits for it. `known`: index of the object's node, if it has one.
+    fn link(&mut self, nodes: &mut Vec<Node>, known: Option<u32>, object: Addr, by: u32) {
+        if let Some(awaited) = known.and_then(|at| nodes.get_mut(at as usize)) {
+            awaited.next.push(by);
+        } else if nodes.len() < limits::MAX_ASYNC_OBJECTS {
+            self.add_awaited(nodes, object, by);
         }
     }
 
@@ -452,6 +460,7 @@ impl Linker<'_, '_> {
             runtime_async: false,
             suspended: Vec::new(),
             tid: None,
+            nested: 0,
             place: 0,
         });
     }

@@ -1,7 +1,7 @@
-//! Methods of runtime async (.NET 11 on): each suspended one has a continuation, which leads to that of its caller.
+//! Methods of runtime async (.NET 11 on). Each suspended one has a continuation, which leads to that of its caller.
 //!
-//! The outermost call, if it was seen as a task, has a RuntimeAsyncTask that leads to the innermost continuation. Sources:
-//! System.Private.CoreLib: AsyncHelpers.CoreCLR.cs (RuntimeAsyncTask, Continuation), AsyncDispatcherInfo;
+//! The outermost call, if its caller got a task, has a RuntimeAsyncTask that leads to the innermost continuation.
+//! Sources: System.Private.CoreLib: AsyncHelpers.CoreCLR.cs (RuntimeAsyncTask, Continuation), AsyncDispatcherInfo;
 //! src/coreclr/vm: object.h (ContinuationObject).
 
 use std::collections::HashMap;
@@ -40,28 +40,37 @@ pub struct Suspended {
     pub state: i32,
 }
 
-/// The class whose thread static leads to what a thread dispatches: in its frame are the task that runs, and the
-/// continuation that goes on once the running method returns.
+/// The class whose thread static leads to a thread's dispatchers. Each has the task that runs, and the continuation that
+/// resumes when the running method returns.
 const DISPATCHER: &str = "System.Runtime.CompilerServices.AsyncDispatcherInfo";
 
 /// Maximum number of dispatchers on one stack.
 const NESTED: usize = 64;
 
+/// A task that runs on a thread.
+pub(super) struct Running {
+    pub(super) tid: u32,
+    /// Number of tasks that run further up on the stack.
+    pub(super) nested: usize,
+    /// Methods that wait for the running one to return, innermost first.
+    pub(super) callers: Vec<Suspended>,
+}
+
 /// Reads chains of continuations.
-pub(super) struct Continuations<'t, 'p> {
+pub(super) struct Suspensions<'t, 'p> {
     types: &'t TypeSystem<'p>,
     walks: Walks,
     known: HashMap<Addr, bool>,
     places: HashMap<Vec<Option<Addr>>, u32>,
 }
 
-impl<'t, 'p> Continuations<'t, 'p> {
-    pub(super) fn new(types: &'t TypeSystem<'p>) -> Continuations<'t, 'p> {
+impl<'t, 'p> Suspensions<'t, 'p> {
+    pub(super) fn new(types: &'t TypeSystem<'p>) -> Suspensions<'t, 'p> {
         let walks = Walks::new(Phase::Tasks, limits::MAX_ASYNC_STEPS);
-        Continuations { types, walks, known: HashMap::new(), places: HashMap::new() }
+        Suspensions { types, walks, known: HashMap::new(), places: HashMap::new() }
     }
 
-    /// Whether a type is that of tasks of outermost calls.
+    /// Whether objects of a type are tasks of outermost calls.
     pub(super) fn is_task(&mut self, method_table: Addr) -> bool {
         let types = self.types;
         *self
@@ -86,19 +95,19 @@ impl<'t, 'p> Continuations<'t, 'p> {
             }
             view.ptr("Next")
         });
-        // What follows a continuation that is not in the core is not known.
+        // The chain ends early at a continuation that is not in the core.
         end.ok();
         out
     }
 
-    /// A number that is the same for the same methods at the same places.
+    /// Number of the group of chains that are suspended at the same code addresses.
     pub(super) fn place(&mut self, suspended: &[Suspended]) -> u32 {
         let next = self.places.len() as u32;
         *self.places.entry(suspended.iter().map(|s| s.ip).collect()).or_insert(next)
     }
 
-    /// The tasks that run: by task, the thread and the methods that wait for the running one to return.
-    pub(super) fn running(&self, process: &Process) -> HashMap<Addr, (u32, Vec<Suspended>)> {
+    /// The tasks that run, by address.
+    pub(super) fn running(&self, process: &Process) -> HashMap<Addr, Running> {
         let mut out = HashMap::new();
         let types = self.types;
         let Some(class) = types.core_class(DISPATCHER) else { return out };
@@ -110,12 +119,15 @@ impl<'t, 'p> Continuations<'t, 'p> {
         for thread in threads {
             let Some(tid) = thread.os_id.filter(|&id| id != 0) else { continue };
             let first = types.thread_static_address(current, thread.address).and_then(|at| types.memory.ptr(at).ok());
+            let mut nested = 0;
             let end = self.walks.begin_own_set().at_most(NESTED).follow(first.unwrap_or(Addr::NULL), |info| {
                 let pointer = |field: &FieldDesc| types.memory.ptr(info.saturating_add(field.offset));
-                out.insert(pointer(task)?, (tid, self.from(pointer(next)?)));
+                let callers = self.from(pointer(next)?);
+                out.insert(pointer(task)?, Running { tid, nested, callers });
+                nested += 1;
                 pointer(outer)
             });
-            // A frame that is not in the core ends the list.
+            // A dispatcher that is not in the core ends the list.
             end.ok();
         }
         out

@@ -4,9 +4,11 @@
 //! Up to .NET 9 a Frame's class follows from its vtable, whose addresses are in g_dacTable (inc/vptr_list.h). From .NET
 //! 10 on the class is a number.
 //!
-//! Saved registers are variables of the program, unless they are addresses. So they are looked at, not read as
-//! structures: `scrub` keeps those that lead into mapped memory. Sources: docs/design/datacontracts/StackWalk.md;
-//! src/coreclr/vm/frames.h; vm/amd64: cgencpu.h (TransitionBlock, CalleeSavedRegisters), gmscpu.h (MachState).
+//! Saved registers are variables of the program, unless they are addresses. So `peek_u64` reads them, which does not
+//! record them as structures: `scrub` keeps only those that point into mapped memory.
+//!
+//! Sources: docs/design/datacontracts/StackWalk.md; src/coreclr/vm/frames.h; vm/amd64: cgencpu.h (TransitionBlock,
+//! CalleeSavedRegisters), gmscpu.h (MachState).
 
 use std::collections::HashMap;
 

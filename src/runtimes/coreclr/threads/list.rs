@@ -69,8 +69,10 @@ pub enum ThreadsError {
     /// A field of the list can't be read.
     #[error(transparent)]
     View(#[from] ViewError),
-    /// The layout is that of another version, and what the list begins with is no Thread by it.
-    #[error("what the list of threads begins with, at {at}, has not the form of a Thread")]
+    /// The layout is that of another version, and the first element of the list does not fit it.
+    #[error(
+        "the list of threads does not begin with a Thread: {at} does not fit the layout, which is another version's"
+    )]
     Form {
         /// Address of the supposed Thread.
         at: Addr,
@@ -126,8 +128,8 @@ fn read(process: &Process, runtime: &Runtime) -> ThreadList {
     Ok((out, broken))
 }
 
-/// Whether `address` has the form of a Thread, by the layout of another version: a plausible managed id and system id,
-/// and a stack that is mapped. Only a thread that does not run lacks the stack.
+/// Whether there is a Thread at `address`, by the layout of another version: it must have a plausible managed id and
+/// system id, and a mapped stack. Only a thread that does not run lacks the stack.
 fn is_thread(process: &Process, layout: &Layout, address: Addr) -> bool {
     let read = thread(&process.memory, layout, address);
     let plausible = |id: u32| id as usize <= limits::MAX_THREADS;

@@ -172,7 +172,7 @@ fn row(types: &TypeSystem<'_>, kind: WaitKind, object: Addr, how: &'static str, 
     WaitRow { kind, object, r#type: name, how, confidence, ..WaitRow::default() }
 }
 
-/// What `thread` waits for, if it can be owned or pulsed: the row of `lock`, of whose waiters it is one.
+/// Row of `lock`, for which `thread` waits. `None` for kinds of locks that have no owner and no pulse.
 pub(in crate::runtimes::coreclr) fn row_of(
     types: &TypeSystem<'_>,
     lock: &Lock,
@@ -186,7 +186,7 @@ pub(in crate::runtimes::coreclr) fn row_of(
             return None;
         }
     };
-    // Who upgrades a read lock waits for the other readers.
+    // A thread that upgrades its read lock waits for the other readers.
     let others = |held: &&LockThread| held.address != Some(thread.address);
     let owner = lock.owner.as_ref().filter(others).or_else(|| match lock.readers.as_slice() {
         [only] => Some(only).filter(others),

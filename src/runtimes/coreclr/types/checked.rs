@@ -11,7 +11,7 @@ impl TypeSystem<'_> {
     /// # Errors
     /// If its class is not in the core.
     pub fn is_method_table(&self, address: Addr) -> Result<bool, ViewError> {
-        // Types of continuations share a class that leads back to none of them.
+        // Types of continuations share a class that refers back to none of them.
         if self.is_continuation(address) {
             return Ok(true);
         }

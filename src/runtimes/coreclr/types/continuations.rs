@@ -1,8 +1,9 @@
 //! Types of continuations: one object for each suspended method that was compiled as runtime async (.NET 11 on).
 //!
-//! The runtime makes these types as it needs them, one for each layout of a method's kept values. They have no metadata
-//! and no fields of their own, and share one EEClass, which leads back to none of them. Sources:
-//! src/coreclr/vm: asynccontinuations.cpp; docs/design/datacontracts/RuntimeTypeSystem.md.
+//! The runtime makes these types on demand, one for each layout of a method's stored values. They have no metadata and
+//! no fields of their own, and share one EEClass, which refers back to none of them.
+//!
+//! Sources: src/coreclr/vm: asynccontinuations.cpp; docs/design/datacontracts/RuntimeTypeSystem.md.
 
 use std::fmt::Write as _;
 
@@ -14,8 +15,8 @@ use crate::runtimes::coreclr::types::TypeSystem;
 const HEADER: u64 = 8;
 
 impl TypeSystem<'_> {
-    /// Whether a MethodTable is that of continuations of one layout. Not for Continuation itself, nor for the subclasses
-    /// that the library declares.
+    /// Whether a MethodTable is a type of continuations of one layout. False for Continuation itself, and for the
+    /// subclasses that the library declares.
     pub(in crate::runtimes::coreclr) fn is_continuation(&self, method_table: Addr) -> bool {
         let shared = self.continuations.get_or_init(|| {
             let pointer = |name| self.runtime.globals.pointer(self.memory, &self.runtime.layout, name).ok();

@@ -89,7 +89,7 @@ pub struct MethodDesc {
     word: u64,
 }
 
-/// Bytes of an optional slot behind a descriptor.
+/// Bytes of an optional slot after a descriptor.
 const SLOT: u64 = 8;
 
 /// InstantiatedMethodDesc::Flags2: mask of the kind, and the kind of a generic definition.
@@ -170,8 +170,10 @@ impl<'p> TypeSystem<'p> {
 
     /// Address of the native code slot: it has the code address of the method's default version.
     pub fn native_code_slot(&self, desc: &MethodDesc) -> Option<Addr> {
-        let found = self.method_flag(desc, "HasNativeCodeSlot");
-        found.then(|| Some(desc.addr.saturating_add(self.to_native_code_slot(desc)?)))?
+        if !self.method_flag(desc, "HasNativeCodeSlot") {
+            return None;
+        }
+        Some(desc.addr.saturating_add(self.to_native_code_slot(desc)?))
     }
 
     /// Bytes up to where the native code slot is, or would be.
