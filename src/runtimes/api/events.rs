@@ -7,15 +7,15 @@ use crate::addr::{Addr, AddrRange};
 pub struct EventSession {
     /// Address of its buffer manager.
     pub manager: Addr,
-    /// Bytes of all buffers, as the runtime counts them.
+    /// Size of all buffers in bytes, as the runtime counts it.
     pub size: u64,
-    /// Most bytes that the buffers may have: what the tool asked for.
+    /// Maximum size of all buffers in bytes, as the tool requested it.
     pub limit: u64,
-    /// Number of buffers that were full before the one that is written now.
+    /// Number of full buffers: all but the newest of each list.
     pub waiting: u64,
     /// Number of threads that wrote events.
     pub writers: u64,
-    /// System numbers of those threads that are still there.
+    /// System thread IDs of the writers that still exist.
     pub threads: Vec<u32>,
     /// Address of each buffer's structure, and its memory.
     pub buffers: Vec<(Addr, AddrRange)>,

@@ -128,8 +128,8 @@ pub struct Classes {
 impl Classes {
     /// Creates the list for classes that each have one address in the runtime.
     pub fn new(all: Vec<Class>) -> Classes {
-        let places = (0..).zip(&all).map(|(place, class)| (class.address, place)).collect();
-        Classes { all, by_address: places }
+        let by_address = (0..).zip(&all).map(|(index, class)| (class.address, index)).collect();
+        Classes { all, by_address }
     }
 }
 

@@ -197,13 +197,13 @@ impl<'o> RefBatch<'o> {
 pub struct ObjectBatch {
     /// The object at each requested address. `None` if there is none.
     pub nodes: Vec<Option<Node>>,
-    /// End index in `held` of each object's references. The next object's references start there.
+    /// End index in `references` of each object's references. The next object's references start there.
     pub ends: Vec<usize>,
     /// References of all objects, ordered by position within each object.
     pub references: Vec<u64>,
     /// Position to continue from, if the last object has more references.
     pub next: Option<u32>,
-    /// Link of each reference in `held`. `None` if links were not requested.
+    /// Link of each of the `references`. `None` if links were not requested.
     pub links: Option<Vec<Link>>,
 }
 
@@ -221,7 +221,7 @@ impl ObjectBatch {
         self.links.iter_mut().for_each(Vec::clear);
     }
 
-    /// Adds a reference, unless `held` already has `limit`. Returns whether it was added.
+    /// Adds a reference, unless there are `limit` already. Returns whether it was added.
     #[inline(always)]
     pub(crate) fn push(&mut self, limit: usize, place: u32, link: Link, value: u64) -> bool {
         if self.references.len() >= limit {

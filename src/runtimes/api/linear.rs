@@ -29,7 +29,7 @@ pub(crate) trait LinearHeap: Sync {
     /// Memory between objects that an allocator reserved and has not used.
     type Gap;
 
-    /// The runtime's word for a part, and the message for an object without a size.
+    /// The runtime's word for a heap range, and the message for an object without a size.
     const RANGE_NAME: &'static str;
     const NO_SIZE: &'static str;
 
@@ -69,8 +69,8 @@ pub(crate) trait LinearHeap: Sync {
         false
     }
 
-    /// Whether an object of this type may begin at `at`, as far as its own bytes show it. Asked where no earlier object
-    /// determines the start.
+    /// Whether the bytes at `at` are consistent with an object of this type. Called where no earlier object determines
+    /// the start.
     fn may_begin(&self, _window: &Window<'_>, _at: u64, _key: u64, _size: u64) -> bool {
         true
     }
@@ -160,7 +160,7 @@ impl<H: LinearHeap> Walker for LinearWalker<'_, H> {
                     // Nothing follows a single object in its part.
                     Stop::At(_) if single => at = end,
                     Stop::At(next) => at = next,
-                    // The result is dropped, so nothing is lost.
+                    // Whoever set the limit drops the result.
                     Stop::Late => return,
                     Stop::Bad(place, damage) => {
                         gap = gap_from::<H>(gap, &mut gaps, place.saturating_add(1));

@@ -236,7 +236,7 @@ pub trait RuntimeFindings: Sync {
 /// Memory of a process by kind.
 #[derive(Clone, Debug, Default)]
 pub struct KindBytes {
-    /// What the bytes are, at the beginning of a sentence: `Written`, `Resident`.
+    /// Word for the bytes, as at the start of a sentence: `Written`, `Resident`.
     pub measure: &'static str,
     /// Bytes of each kind.
     pub bytes: BTreeMap<Kind, u64>,

@@ -90,13 +90,13 @@ impl Shards {
     }
 }
 
-/// Counts the strings of `heap` by content: those that `counts` accepts by their address. `count`: a lower bound of
-/// their number, which sets the number of passes.
+/// Counts the strings of `heap` by content, if `include` accepts their address. `count`: a lower bound of their number,
+/// which sets the number of passes.
 pub fn strings(
     heap: &dyn Heap,
     selection: &Selection,
     count: u64,
-    counts: &(dyn Fn(Addr) -> bool + Sync),
+    include: &(dyn Fn(Addr) -> bool + Sync),
     progress: &Progress,
 ) -> StringStat {
     let mut out = StringStat::default();
@@ -126,7 +126,7 @@ pub fn strings(
             shards.add(&mut found);
             failed
         };
-        let (total, unreadable) = each_batch(heap, kind, &ranges, selection, counts, progress, look);
+        let (total, unreadable) = each_batch(heap, kind, &ranges, selection, include, progress, look);
         (out.total, out.unreadable) = (total, unreadable);
         keep_worst(shards, &mut out);
     }
@@ -144,7 +144,7 @@ fn each_batch(
     kind: TypeIndex,
     ranges: &[&HeapRange],
     selection: &Selection,
-    counts: &(dyn Fn(Addr) -> bool + Sync),
+    include: &(dyn Fn(Addr) -> bool + Sync),
     progress: &Progress,
     look: impl Fn(&[Object]) -> u64 + Sync,
 ) -> (Tally, u64) {
@@ -172,7 +172,7 @@ fn each_batch(
         let of_part = |(walker, batch): &mut (Box<dyn Walker + '_>, Vec<Object>), heap_range: &&HeapRange| {
             let mut total = Tally::default();
             walker.walk(heap_range, &mut UnwalkedRanges::default(), &mut |object| {
-                if object.kind != kind || object.size < min || object.size > max || !counts(object.addr) {
+                if object.kind != kind || object.size < min || object.size > max || !include(object.addr) {
                     return;
                 }
                 total.add(1, object.size);

@@ -98,13 +98,19 @@ impl<'p> CPython<'p> {
         Some(printable(&found.name).into_owned())
     }
 
-    /// Whether an interpreter's cyclic collector is off (`gc.disable()`).
-    pub(super) fn is_collector_off(&self) -> bool {
+    /// The number of interpreters whose cyclic collector is off (`gc.disable()`).
+    fn collectors_off(&self) -> usize {
         let runtime = &self.runtime;
-        runtime.interpreters.iter().any(|interpreter| {
-            let gc = runtime.view("PyInterpreterState", *interpreter).addr_of("gc");
+        let is_off = |interpreter: &&Addr| {
+            let gc = runtime.view("PyInterpreterState", **interpreter).addr_of("gc");
             gc.is_ok_and(|gc| runtime.view("_gc_runtime_state", gc).u32("enabled") == Ok(0))
-        })
+        };
+        runtime.interpreters.iter().filter(is_off).count()
+    }
+
+    /// Whether an interpreter's cyclic collector is off.
+    pub(super) fn is_collector_off(&self) -> bool {
+        self.collectors_off() > 0
     }
 
     /// Adds a diagnostic that something could not be read completely.
@@ -190,7 +196,11 @@ impl ManagedRuntime for CPython<'_> {
     }
 
     fn collector_off(&self) -> Option<&'static str> {
-        self.is_collector_off().then_some("the cyclic garbage collector is off (gc.disable())")
+        match self.collectors_off() {
+            0 => None,
+            off if off == self.runtime.interpreters.len() => Some("the cyclic garbage collector is off (gc.disable())"),
+            _ => Some("the cyclic garbage collector of some interpreters is off (gc.disable())"),
+        }
     }
 
     fn frees_at_once(&self) -> bool {

@@ -120,8 +120,17 @@ impl BfsOrder {
 
     /// Parent of a number on its shortest path. 0 for 0.
     pub(super) fn parent(&self, number: u32) -> u32 {
-        let first_children = self.first_children.rank(number + 1);
-        first_children.checked_sub(1).and_then(|rank| self.with_children.select(rank)).unwrap_or(0)
+        self.parent_of_group(self.group(number))
+    }
+
+    /// Number of groups of children up to the one that contains `number`. Each group has one first child.
+    #[inline]
+    fn group(&self, number: u32) -> u32 {
+        self.first_children.rank(number + 1)
+    }
+
+    fn parent_of_group(&self, group: u32) -> u32 {
+        group.checked_sub(1).and_then(|rank| self.with_children.select(rank)).unwrap_or(0)
     }
 
     /// Iterates a range of numbers upwards, with each number's parent.
@@ -170,7 +179,7 @@ impl BfsOrder {
 /// Finds the parents of numbers that are close to each other.
 pub(super) struct Cursor<'o> {
     order: &'o BfsOrder,
-    /// The last parent, with the number of groups of children up to its own.
+    /// The last group of children, by [`BfsOrder::group`], and its parent.
     at: Option<(u32, u32)>,
 }
 
@@ -181,9 +190,8 @@ impl Cursor<'_> {
     /// The parent of `number`, in a number of steps that depends neither on the distance nor on the size of groups.
     #[inline]
     pub(super) fn parent(&mut self, number: u32) -> u32 {
-        let BfsOrder { first_children, with_children, .. } = self.order;
-        // Each first child up to the number is one step among the parents.
-        let group = first_children.rank(number + 1);
+        let with_children = &self.order.with_children;
+        let group = self.order.group(number);
         let parent = match self.at {
             Some((last, parent)) if group == last => parent,
             Some((last, parent)) if group > last && group - last <= Self::NEAR => {
@@ -192,7 +200,7 @@ impl Cursor<'_> {
             Some((last, parent)) if group < last && last - group <= Self::NEAR => {
                 (group..last).fold(parent, |parent, _| with_children.previous(parent).unwrap_or(0))
             }
-            _ => group.checked_sub(1).and_then(|rank| with_children.select(rank)).unwrap_or(0),
+            _ => self.order.parent_of_group(group),
         };
         self.at = Some((group, parent));
         parent

@@ -211,7 +211,7 @@ impl<'g> Retained<'g> {
         let found =
             |budget: &MemoryBudget| type_sums(|| self.dominators().map(known), bytes, self.live.len(), within, budget);
         match found(&self.budget) {
-            // Nobody uses this result.
+            // Whoever set the limit drops the result.
             Err(SumsError::Error(GraphError::OutOfTime)) => Vec::new(),
             // A full disk is no reason to fail: use memory instead.
             Err(SumsError::Error(_)) => {

@@ -36,7 +36,7 @@ const VIRTUAL_THREAD: &str = "java.lang.VirtualThread";
 impl Anatomy for HotSpot<'_> {
     fn rules(&self) -> Option<ScrubRules> {
         let (heap, classes) = (self.objects()?, self.classes());
-        Some(all_types(heap).filter_map(|kind| Some((kind, form(classes, heap, kind)?))).collect())
+        Some(all_types(heap).filter_map(|kind| Some((kind, rule(classes, heap, kind)?))).collect())
     }
 
     fn names(&self, shown: &HashSet<String>) -> HashSet<String> {
@@ -114,11 +114,11 @@ fn names_of(hotspot: &HotSpot<'_>, others: &HashSet<String>) -> HashSet<String> 
 }
 
 /// Returns which bytes stay in objects of a class.
-fn form(classes: &Classes<'_>, heap: &heap::Heap<'_>, kind: TypeIndex) -> Option<ScrubRule> {
+fn rule(classes: &Classes<'_>, heap: &heap::Heap<'_>, kind: TypeIndex) -> Option<ScrubRule> {
     let info = heap.type_info(kind).filter(|info| !info.free)?;
     let klass = classes.klass(info.address)?;
     let length_at = classes.encoding.length_at;
-    let form = match klass.shape {
+    let rule = match klass.shape {
         KlassShape::ObjectArray { header, .. } => {
             ScrubRule { head: length_at + ARRAY_LENGTH_SIZE, references: Some(header), ..ScrubRule::default() }
         }
@@ -140,7 +140,7 @@ fn form(classes: &Classes<'_>, heap: &heap::Heap<'_>, kind: TypeIndex) -> Option
             ..ScrubRule::default()
         },
     };
-    Some(ScrubRule { is_string: info.string, ..form })
+    Some(ScrubRule { is_string: info.string, ..rule })
 }
 
 /// Returns the fields that stay in instances of a class, with inherited ones. Null references stay too, since what is

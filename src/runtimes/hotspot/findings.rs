@@ -41,9 +41,8 @@ pub(super) fn findings(hotspot: &HotSpot<'_>, used: &KindBytes) -> Vec<Finding> 
 
 /// Compares the Java heap with all other memory.
 fn off_heap(hotspot: &HotSpot<'_>, used: &KindBytes) -> Finding {
-    let of = |kind: Kind| used.of(kind);
-    let heap = of(Kind::GCHeap);
-    let mut rest: Vec<(u64, &str)> = OFF_HEAP.iter().map(|&(kind, name)| (of(kind), name)).collect();
+    let heap = used.of(Kind::GCHeap);
+    let mut rest: Vec<(u64, &str)> = OFF_HEAP.iter().map(|&(kind, name)| (used.of(kind), name)).collect();
     let sum = rest.iter().map(|(bytes, _)| *bytes).fold(0, u64::saturating_add);
     rest.sort_by_key(|&(bytes, name)| (std::cmp::Reverse(bytes), name));
     let kinds: Vec<String> =
@@ -100,8 +99,7 @@ fn loaders(hotspot: &HotSpot<'_>) -> Option<Finding> {
 
 /// Reports the memory of class metadata, and whether it is near its limit.
 fn metaspace(hotspot: &HotSpot<'_>, used: &KindBytes) -> Option<Finding> {
-    let of = |kind: Kind| used.of(kind);
-    let (space, rest) = (of(Kind::ClassSpace), of(Kind::Metaspace));
+    let (space, rest) = (used.of(Kind::ClassSpace), used.of(Kind::Metaspace));
     let bytes = space.saturating_add(rest);
     let vm = hotspot.vm();
     // If the flag is not set, its value is huge.

@@ -27,7 +27,8 @@ pub struct HotSpot<'p> {
     vm: Arc<Vm<'p>>,
     classes: Arc<Classes<'p>>,
     spaces: OnceLock<Option<Spaces>>,
-    java_threads: OnceLock<Vec<JavaThread>>,
+    /// Java threads, and whether all were read.
+    java_threads: OnceLock<(Vec<JavaThread>, bool)>,
     heap: OnceLock<Option<Heap<'p>>>,
     code: OnceLock<Code<'p>>,
     pub(super) threads: OnceLock<Threads>,
@@ -85,13 +86,22 @@ impl<'p> HotSpot<'p> {
 
     /// Returns its Java threads.
     pub fn java_threads(&self) -> &[JavaThread] {
+        &self.thread_list().0
+    }
+
+    /// Whether all Java threads were read.
+    pub(super) fn has_all_java_threads(&self) -> bool {
+        self.thread_list().1
+    }
+
+    fn thread_list(&self) -> &(Vec<JavaThread>, bool) {
         self.java_threads.get_or_init(|| {
             let _phase = self.vm.process.enter(Phase::ManagedThreads);
             let mut notes = Vec::new();
             let found = java_threads(&self.vm, &mut notes);
             notes.extend(found.as_ref().err().map(ToString::to_string));
             notes.iter().for_each(|note| self.warn_partial("threads", note));
-            found.unwrap_or_default()
+            (found.unwrap_or_default(), notes.is_empty())
         })
     }
 

@@ -31,9 +31,7 @@ pub(super) fn find(runtime: &Runtime<'_>, segments: &[Segment]) -> Option<Bookke
     let highest = collected().map(|s| s.end).max()?;
     let memory = runtime.memory;
     let mut tries = limits::MAX_BOOKKEEPING_TRIES;
-    for part in image.writable_parts(memory) {
-        let Ok(bytes) = memory.look(part.start, part.len() as usize) else { continue };
-        let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    for (start, words) in image.writable_words(memory) {
         for (i, pair) in words.windows(2).enumerate() {
             let [low, high] = [pair.first(), pair.get(1)].map(|word| Addr::new(word.copied().unwrap_or(0)));
             if low > lowest || high < highest || high.since(low) > limits::MAX_RUNTIME_RANGE || !low.is_aligned(4096) {
@@ -49,7 +47,7 @@ pub(super) fn find(runtime: &Runtime<'_>, segments: &[Segment]) -> Option<Bookke
             let proven = |(n, &table): (usize, &u64)| Some((first + n, prove(runtime, bounds, table)?));
             if let Some((place, found)) = tables.iter().enumerate().rev().find_map(proven) {
                 for word in [place, i, i + 1] {
-                    memory.keep(part.start.saturating_add(8 * word as u64), 8);
+                    memory.keep(start.saturating_add(8 * word as u64), 8);
                 }
                 return Some(found);
             }

@@ -88,11 +88,7 @@ fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
         };
         let regs = Regs::of_thread(process.arch(), &system.registers);
         let sp = regs.sp();
-        if heap.runtime().memory.readable(sp, WORD) < WORD {
-            unread += 1;
-            continue;
-        }
-        roots.stacks.threads += 1;
+        let mut is_read = heap.runtime().memory.readable(sp, WORD) == WORD;
         let word =
             |address| Root { thread: Some(tid), interior: true, ..Root::new(RootKind::StackWord, address, Addr::NULL) };
         for (name, value) in
@@ -106,14 +102,23 @@ fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
             Some(stack) => AddrRange::new(stack.start.align_up(8), stack.end),
             None => match process.base().entries.at(sp) {
                 Some(entry) => AddrRange::new(sp.align_down(8), entry.range.end),
-                None => continue,
+                None => {
+                    unread += 1;
+                    continue;
+                }
             },
         };
         if range.len() > limits::MAX_STACK_SCAN {
             roots.notes.push(format!("the stack of thread {tid} has an implausible range: {range}"));
-            continue;
+            is_read = false;
+        } else {
+            // With the stack pointer in the guard after an overflow, the stack itself can still be read.
+            words(heap, range, word, &mut candidates);
         }
-        words(heap, range, word, &mut candidates);
+        match is_read {
+            true => roots.stacks.threads += 1,
+            false => unread += 1,
+        }
     }
     roots.lacks_stacks(unread);
     if roots.stacks.threads > 0 {

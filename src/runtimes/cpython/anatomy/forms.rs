@@ -75,8 +75,8 @@ impl<'a, 'h, 'p> ObjectDescriber<'a, 'h, 'p> {
         ObjectDescriber { heap, objects: *heap.objects(), names, numeric_fields: NumericFields::default(), visit }
     }
 
-    /// Describes the object at `at`, whose block ends at `end`. Memory that it owns is not included ([`memory::describe`]).
-    /// `fixed`: the object is part of a program file, and so the same in every process.
+    /// Describes the object at `at`, whose block ends at `end`. Memory that it owns is not included
+    /// ([`memory::describe`]). `fixed`: the object is part of a program file, and so the same in every process.
     pub(super) fn object(&mut self, at: Addr, kind: &PyType, end: Addr, fixed: bool) {
         let shape = self.objects.shape;
         if !fixed {
@@ -250,8 +250,8 @@ impl<'a, 'h, 'p> ObjectDescriber<'a, 'h, 'p> {
         self.keep(at, shape.heap_size.saturating_add(members));
     }
 
-    /// Whether `ob_size` is the object's number of items. A type of an extension may have an item size, and something else
-    /// at this offset.
+    /// Whether `ob_size` is the object's number of items. A type of an extension may have an item size, and something
+    /// else at this offset.
     fn has_size(&self, at: Addr, kind: &PyType, end: Addr, fixed: bool) -> bool {
         if !kind.has_size() || kind.form == TypeForm::Text {
             return false;

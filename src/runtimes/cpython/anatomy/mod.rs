@@ -52,8 +52,9 @@ impl CPython<'_> {
     /// Describes all objects, owned memory, and the allocator's structures. `shown`: texts that reports print as thread
     /// names.
     ///
-    /// `visit` receives all names, wherever they are. It also receives the bytes that [`ScatteredObjects`] does not describe,
-    /// because they are outside the block of the object that describes them. Bytes that neither describes are unknown.
+    /// `visit` receives all names, wherever they are. It also receives the bytes that [`ScatteredObjects`] does not
+    /// describe, because they are outside the block of the object that describes them. Bytes that neither describes are
+    /// unknown.
     fn scattered_objects(
         &self,
         shown: &HashSet<String>,

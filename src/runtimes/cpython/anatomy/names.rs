@@ -58,7 +58,8 @@ pub(super) struct KeptNames {
 }
 
 impl KeptNames {
-    /// Collects all names except those of code and functions ([`KeptNames::add_code`]) and of classes ([`KeptNames::of_type`]).
+    /// Collects all names except those of code and functions ([`KeptNames::add_code`]) and of classes
+    /// ([`KeptNames::of_type`]).
     pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>, shown: &HashSet<String>) -> KeptNames {
         let words = WORDS.iter().copied().chain(shown.iter().map(String::as_str));
         let longest = words.map(|word| word.chars().count() as u64).max().unwrap_or(0);

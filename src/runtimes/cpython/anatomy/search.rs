@@ -38,8 +38,8 @@ impl SearchResult {
 /// Finds the static objects in program files that other objects reference: types, names, small integers. Also collects
 /// the names of all code and functions.
 ///
-/// The second result has the owned blocks that [`memory::is_self_describing`] accepts. `visit` receives all other memory
-/// owned by objects of the heap.
+/// The second result has the owned blocks that [`memory::is_self_describing`] accepts. `visit` receives all other
+/// memory owned by objects of the heap.
 pub(super) fn all(
     python: &CPython<'_>,
     heap: &Heap<'_>,

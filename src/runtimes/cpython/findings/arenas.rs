@@ -34,8 +34,7 @@ pub(super) fn findings(python: &CPython<'_>, used: &KindBytes) -> Vec<Finding> {
 
 /// Memory of the arenas compared to all other memory, and Python's share of malloc.
 fn off_heap(python: &CPython<'_>, used: &KindBytes) -> Finding {
-    let of = |kind: Kind| used.of(kind);
-    let mut rest: Vec<(u64, &str)> = OTHER_KINDS.iter().map(|&(kind, name)| (of(kind), name)).collect();
+    let mut rest: Vec<(u64, &str)> = OTHER_KINDS.iter().map(|&(kind, name)| (used.of(kind), name)).collect();
     rest.sort_by_key(|&(bytes, name)| (std::cmp::Reverse(bytes), name));
     let listed: Vec<String> =
         rest.iter().filter(|(bytes, _)| *bytes > 0).map(|(bytes, name)| format!("{name} {}", round(*bytes))).collect();
@@ -44,7 +43,7 @@ fn off_heap(python: &CPython<'_>, used: &KindBytes) -> Finding {
         "{} memory: Python arenas {}; other memory: {}. Outside of its arenas, Python has {} in {} and {} in {} \
          that objects own. The rest of malloc's memory belongs to extensions and libraries.",
         used.measure,
-        round(of(Kind::PyMalloc)),
+        round(used.of(Kind::PyMalloc)),
         if listed.is_empty() { "nothing".to_owned() } else { listed.join(", ") },
         round(outside.1),
         count(outside.0, "object"),
@@ -129,14 +128,14 @@ mod tests {
             classes: vec![SmallClass { size: 64, pools: 40, used: 40, free: 40 * 254 }],
             ..SmallBlockSums::default()
         };
-        let listed = small_blocks(&blocks);
-        assert_eq!(listed.severity, Severity::Warning);
-        assert!(listed.text.contains("40 arenas are less than 25 % used"), "{}", listed.text);
-        assert!(listed.text.contains("64-byte blocks"), "{}", listed.text);
+        let finding = small_blocks(&blocks);
+        assert_eq!(finding.severity, Severity::Warning);
+        assert!(finding.text.contains("40 arenas are less than 25 % used"), "{}", finding.text);
+        assert!(finding.text.contains("64-byte blocks"), "{}", finding.text);
         blocks.arenas = vec![arena(1, 1 << 20)];
         (blocks.free_pools, blocks.classes) = (0, vec![]);
-        let listed = small_blocks(&blocks);
-        assert_eq!((listed.severity, listed.bytes), (Severity::Info, Some(0)));
-        assert!(!listed.text.contains("less than"), "{}", listed.text);
+        let finding = small_blocks(&blocks);
+        assert_eq!((finding.severity, finding.bytes), (Severity::Info, Some(0)));
+        assert!(!finding.text.contains("less than"), "{}", finding.text);
     }
 }

@@ -121,7 +121,7 @@ impl Census {
             census.mark_owned(&classifier, at, kind);
         }
         drop(inside);
-        census.search(&classifier, &source, outgoing, lists, notes);
+        census.search(&classifier, &source, outgoing, notes);
         let unsound =
             census.arenas.iter().flat_map(|a| &a.pools).filter(|p| p.state == PoolState::Used && !p.sound).count();
         if unsound > 0 {
@@ -136,9 +136,9 @@ impl Census {
         classifier: &Classifier<'_, '_>,
         source: &Source<'_>,
         outgoing: OutgoingRefs,
-        lists: &Tracked,
         notes: &mut Vec<String>,
     ) {
+        let lists = classifier.lists;
         let cursor = classifier.cursor();
         let visitor = classifier.visitor(source, &cursor);
         let mut cache = TypeCache::of_guesses();

@@ -41,7 +41,8 @@ impl Visitor<'_, '_> {
 
     /// Visits the words of a frame inside an object, after the object's own fields.
     fn inner_frame<F: FnMut(u32, RawReference) -> bool>(&self, at: u64, frame: u64, visit: &mut Visit<'_, F>) -> bool {
-        let Some(size) = self.frame_size(Addr::new(at.wrapping_add(frame))) else { return true };
+        let used = used_size(self.objects, self.layout, Addr::new(at.wrapping_add(frame)));
+        let Some(size) = used else { return true };
         let end = frame.saturating_add(size);
         let words = self.source.words(at, end);
         let mut offset = visit.basicsize.max(frame);
@@ -53,11 +54,6 @@ impl Visitor<'_, '_> {
             offset += WORD;
         }
         true
-    }
-
-    /// Size in bytes of the used part of a frame: its fields, and its variables and operands.
-    fn frame_size(&self, frame: Addr) -> Option<u64> {
-        used_size(self.objects, self.layout, frame)
     }
 }
 

@@ -92,7 +92,7 @@ pub struct Heap<'p> {
 
 impl<'p> Heap<'p> {
     /// Whether the time limit of the current analysis has passed.
-    fn has_passed(&self) -> bool {
+    fn is_late(&self) -> bool {
         self.runtime.process.target().reads().deadline().has_passed()
     }
 
@@ -194,8 +194,8 @@ impl<'p> Heap<'p> {
         self.census.object_at(at).is_some()
     }
 
-    /// Number of items of the object at `object`, from `ob_size`. `None` if its type has no such number, or if that many
-    /// items do not fit the object's block.
+    /// Number of items of the object at `object`, from `ob_size`. `None` if its type has no such number, or if that
+    /// many items do not fit the object's block.
     pub(crate) fn item_count(&self, object: Addr, kind: &PyType) -> Option<u64> {
         let count = self.objects.ob_size(object).filter(|_| kind.has_size())?.unsigned_abs();
         let bytes = kind.basicsize.checked_add(count.checked_mul(kind.itemsize)?)?;
@@ -342,8 +342,8 @@ impl api::Heap for Heap<'_> {
             _ => None,
         };
         // The dict may be a module's, and contain its globals.
-        let (string, of_types) = (found.form == TypeForm::Text, found.form == TypeForm::Dict);
-        Some(TypeInfo { address: found.address, string, represents_types: of_types, elements, free: false })
+        let (string, represents_types) = (found.form == TypeForm::Text, found.form == TypeForm::Dict);
+        Some(TypeInfo { address: found.address, string, represents_types, elements, free: false })
     }
 
     fn type_name(&self, kind: TypeIndex) -> String {

@@ -32,7 +32,7 @@ impl PyWalker<'_, '_> {
     /// Visits objects and owned memory outside the arenas.
     fn outside(&mut self, all: &[OutsideBlock], visit: &mut dyn FnMut(&Object)) {
         for (i, outside) in all.iter().enumerate() {
-            if i.is_multiple_of(QUERY_INTERVAL) && self.heap.has_passed() {
+            if i.is_multiple_of(QUERY_INTERVAL) && self.heap.is_late() {
                 return;
             }
             let (at, size) = (Addr::new(outside.at), outside.end - outside.start);
@@ -95,7 +95,7 @@ impl PyWalker<'_, '_> {
 impl Walker for PyWalker<'_, '_> {
     fn walk(&mut self, heap_range: &HeapRange, unwalked: &mut UnwalkedRanges, visit: &mut dyn FnMut(&Object)) {
         let heap = self.heap;
-        if heap.has_passed() {
+        if heap.is_late() {
             return;
         }
         match heap.census.arena_of_range(heap_range) {

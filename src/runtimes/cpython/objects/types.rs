@@ -134,8 +134,8 @@ impl PyType {
         self.basicsize.next_multiple_of(8)
     }
 
-    /// Whether instances have `ob_size`, the number of their items. Since 3.11 frame objects and generators have an item
-    /// size without it: the code that they run determines their size.
+    /// Whether instances have `ob_size`, the number of their items. Since 3.11 frame objects and generators have an
+    /// item size without it: the code that they run determines their size.
     pub(crate) fn has_size(&self) -> bool {
         self.itemsize != 0 && !matches!(self.form, TypeForm::Frame | TypeForm::Generator)
     }

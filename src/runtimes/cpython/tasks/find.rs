@@ -47,20 +47,20 @@ pub(super) struct TaskFinder<'c, 'p> {
     pub(super) objects: Objects<'p>,
     walks: Walks,
     types: HashSet<Addr>,
-    /// What futures of `asyncio.gather` wait for, by their addresses.
+    /// Children of each future of `asyncio.gather`, by the future's address.
     gathers: RefCell<HashMap<Addr, Rc<Gather>>>,
-    /// How many more children of such futures may be read.
+    /// Number of further children that may be read, of all such futures together.
     children_left: Cell<u64>,
 }
 
 /// The children of a future of `asyncio.gather`.
 #[derive(Default)]
 pub(super) struct Gather {
-    /// How many there are.
+    /// Number of children.
     pub(super) count: u64,
-    /// Those that were read.
+    /// Children that were read.
     children: Vec<Addr>,
-    /// How many of these are pending.
+    /// Number of children that were read and are pending.
     pub(super) pending: u64,
 }
 
@@ -251,7 +251,7 @@ impl CPython<'_> {
         }
         let codes = &self.all_code().codes;
         for task in all {
-            let (awaiting, alike) = wait_text::awaiting(&finder, &task, &names);
+            let (awaiting, group_text) = wait_text::awaiting(&finder, &task, &names);
             let frame = |(object, kind, frame): &(Addr, Arc<PyType>, PyFrame)| AsyncFrame {
                 object: *object,
                 kind: kind.name.clone(),
@@ -261,7 +261,7 @@ impl CPython<'_> {
                 address: task.address,
                 frames: task.coroutines.iter().map(frame).collect(),
                 awaiting,
-                group_text: alike,
+                group_text,
                 awaited: task.waiter.unwrap_or(Addr::NULL),
                 awaited_by: waiters.remove(&task.address).unwrap_or_default(),
                 kind: task.kind,

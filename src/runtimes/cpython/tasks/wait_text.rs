@@ -35,9 +35,9 @@ pub(super) fn awaiting(
     task: &PendingTask,
     names: &HashMap<Addr, Option<String>>,
 ) -> (String, String) {
-    let words = description(finder, task, names);
-    let alike = if words.starts_with(SLEEP) { SLEEP.to_owned() } else { words.clone() };
-    (words, alike)
+    let text = description(finder, task, names);
+    let group_text = if text.starts_with(SLEEP) { SLEEP.to_owned() } else { text.clone() };
+    (text, group_text)
 }
 
 fn description(finder: &TaskFinder<'_, '_>, task: &PendingTask, names: &HashMap<Addr, Option<String>>) -> String {

@@ -93,7 +93,8 @@ impl Adjacency {
         self.tables.get(table).and_then(|table| table.get(at..at + len)).unwrap_or_default()
     }
 
-    /// The block that contains an object, with its number of bytes per reference. The first step of [`Adjacency::refs`].
+    /// The block that contains an object, with its number of bytes per reference. The first step of
+    /// [`Adjacency::refs`].
     #[inline(always)]
     pub(super) fn block(&self, id: u32) -> Option<Block<'_>> {
         let chunk = self.chunks.get((id / CHUNK) as usize)?;

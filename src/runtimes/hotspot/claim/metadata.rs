@@ -10,7 +10,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::map::{Base, BaseEntry, Kind};
 use crate::memory::Memory;
 use crate::runtimes::hotspot::HotSpot;
-use crate::runtimes::hotspot::claim::{ClaimBasis, ClaimSink, is_committed, is_taken, pieces};
+use crate::runtimes::hotspot::claim::{ClaimBasis, ClaimSink, is_committed, is_taken};
 use crate::runtimes::hotspot::classes::Classes;
 use crate::runtimes::hotspot::vm::Vm;
 
@@ -98,7 +98,7 @@ fn class_space(vm: &Vm<'_>, out: &mut ClaimSink<'_>, archive: AddrRange, klasses
     out.add_by_access(range, kind, reserve, ClaimBasis::derived(&evidence));
     let gap = AddrRange::new(archive.end, start);
     if !archive.is_empty() && start > archive.end && gap.len() < size {
-        let between = pieces(base, gap).into_iter().filter(|(_, committed)| !committed);
+        let between = base.split(gap, is_committed).into_iter().filter(|(_, committed)| !committed);
         for (piece, _) in between.collect::<Vec<_>>() {
             out.add(piece, Kind::NoAccess, "reserved for the CDS archive", ClaimBasis::derived(&evidence));
         }

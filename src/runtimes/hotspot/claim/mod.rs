@@ -93,7 +93,7 @@ impl ClaimSink<'_> {
         basis: ClaimBasis<'_>,
     ) {
         let base = self.base;
-        for (piece, committed) in pieces(base, range) {
+        for (piece, committed) in base.split(range, is_committed) {
             match committed {
                 true => self.add(piece, kind, detail, basis),
                 false => self.add(piece, reserve, reserved, basis),
@@ -105,19 +105,6 @@ impl ClaimSink<'_> {
     fn taken(&self) -> Vec<AddrRange> {
         union(self.taken.clone())
     }
-}
-
-/// Returns the mapped parts of `range`, each with whether it is committed. Adjacent parts of the same kind are joined.
-fn pieces(base: &Base, range: AddrRange) -> Vec<(AddrRange, bool)> {
-    let mut out: Vec<(AddrRange, bool)> = Vec::new();
-    for entry in base.entries.overlapping(range) {
-        let (Some(part), committed) = (entry.range.intersect(&range), is_committed(entry)) else { continue };
-        match out.last_mut() {
-            Some((last, alike)) if *alike == committed && last.end == part.start => last.end = part.end,
-            _ => out.push((part, committed)),
-        }
-    }
-    out
 }
 
 /// Whether `range` overlaps one of `taken`, which are disjoint and ordered by address.

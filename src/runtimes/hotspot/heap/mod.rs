@@ -231,12 +231,12 @@ impl api::Heap for Heap<'_> {
             }
             _ => None,
         };
-        let of_types = matches!(klass.shape, KlassShape::Mirror { .. });
+        let represents_types = matches!(klass.shape, KlassShape::Mirror { .. });
         Some(TypeInfo {
             address: klass.address,
             free: false,
             string: types::is_string(&klass),
-            represents_types: of_types,
+            represents_types,
             elements,
         })
     }

@@ -47,6 +47,8 @@ pub(super) fn roots(vm: &HotSpot<'_>) -> Roots {
     let walks = Walks::new(Phase::References, limits::MAX_JNI_BLOCKS);
     if vm.java_threads().is_empty() {
         roots.lacks("threads and their stacks");
+    } else if !vm.has_all_java_threads() {
+        roots.lacks("some threads");
     }
     let mut broken = 0;
     for thread in vm.java_threads() {
@@ -70,7 +72,10 @@ pub(super) fn roots(vm: &HotSpot<'_>) -> Roots {
 fn of_classes(classes: &Classes<'_>, roots: &mut Roots) {
     for loader in classes.loaders().iter().filter(|loader| loader.permanent) {
         for &class in &loader.classes {
-            let Ok(address) = classes.vm.at("Klass", class).addr_of("_java_mirror") else { return };
+            let Ok(address) = classes.vm.at("Klass", class).addr_of("_java_mirror") else {
+                roots.lacks("classes and their static fields");
+                return;
+            };
             if let Some(mirror) = classes.mirror(class) {
                 roots.all.push(Root::new(CLASS, address, mirror));
             }

@@ -1,5 +1,7 @@
 //! Words on the stacks of Java threads that point to objects, taken as references.
 
+use std::collections::HashMap;
+
 use crate::addr::{Addr, AddrRange, WORD};
 use crate::limits;
 use crate::memory::Memory;
@@ -24,33 +26,35 @@ pub(super) fn read(heap: &Heap<'_>, threads: &[JavaThread], roots: &mut Roots) {
     let vm = &heap.classes().vm;
     let mut candidates = Vec::new();
     let mut unread = 0;
+    let by_tid: HashMap<u32, _> = vm.process.threads().iter().map(|thread| (thread.tid, thread)).collect();
     for thread in threads {
         // A thread without a number is just being created.
         let Some(tid) = thread.tid else { continue };
-        let system = vm.process.threads().iter().find(|t| t.tid == tid);
-        let Some((stack, system)) = thread.stack.zip(system) else {
+        let Some((stack, system)) = thread.stack.zip(by_tid.get(&tid)) else {
             unread += 1;
             continue;
         };
         let regs = Regs::of_thread(vm.process.arch(), &system.registers);
         let sp = regs.sp();
-        if vm.memory.readable(sp, WORD) < WORD {
+        // The thread may be on another stack, such as a signal handler's.
+        let from = if stack.contains(sp) { sp.align_down(8) } else { stack.start };
+        let range = AddrRange::new(from, stack.end);
+        // The stack pointer of a thread that overflowed its stack is in the guard. The rest of the stack is readable.
+        if vm.memory.readable(sp, WORD) < WORD || range.len() > limits::MAX_STACK_SCAN {
             unread += 1;
-            continue;
+        } else {
+            roots.stacks.threads += 1;
         }
-        roots.stacks.threads += 1;
         let known = (0..REGISTERS).filter_map(|n| Some((registers::name(regs.arch(), n)?, Addr::new(regs.get(n)?))));
         for (name, value) in known {
             let root =
                 Root { thread: Some(tid), register: Some(name), ..Root::new(RootKind::StackWord, sp, Addr::NULL) };
             candidates.push(Candidate { value, root });
         }
-        // The thread may be on another stack, such as a signal handler's.
-        let from = if stack.contains(sp) { sp.align_down(8) } else { stack.start };
-        words(heap, tid, AddrRange::new(from, stack.end), &mut candidates);
+        words(heap, tid, range, &mut candidates);
     }
     roots.lacks_stacks(unread);
-    if !candidates.is_empty() {
+    if roots.stacks.threads > 0 {
         roots.stacks.conservative.push((WHY, roots.stacks.threads));
     }
     candidates.retain(|c| heap.space().run(c.value.get()).is_some());

@@ -4,6 +4,8 @@
 //! The VM's tables have the address of the storage of JNI's global handles, but not its layout. The layout can be
 //! verified: each block points back to its storage. So the VM's other storages are found among libjvm's variables.
 
+use std::collections::BTreeSet;
+
 use crate::addr::{Addr, AddrRange};
 use crate::image::ModuleKind;
 use crate::limits;
@@ -33,6 +35,8 @@ const FIRST_BLOCK: [u64; 3] = [2 * WORD, 3 * WORD, 4 * WORD];
 struct Storage {
     name: String,
     blocks: Vec<Addr>,
+    /// Whether all blocks of its list are in `blocks`.
+    is_whole: bool,
 }
 
 impl Storage {
@@ -65,17 +69,29 @@ pub(super) fn read(classes: &Classes<'_>, roots: &mut Roots) {
                 .into(),
         );
     }
+    let mut missing = BTreeSet::new();
     for (at, storage) in &found {
         // Objects of weak storages may be collected.
         if storage.is_weak() {
             continue;
         }
-        let kind = if Some(*at) == global { JNI_GLOBAL } else { VM_INTERNAL };
+        let is_global = Some(*at) == global;
+        let kind = if is_global { JNI_GLOBAL } else { VM_INTERNAL };
+        let some = if is_global { "some of JNI's global handles" } else { "some of the VM's own handles" };
+        if !storage.is_whole {
+            missing.insert(some);
+        }
         for &block in &storage.blocks {
-            let Ok(used) = vm.memory.u64(block.wrapping_add(IN_USE)) else { continue };
+            let Ok(used) = vm.memory.u64(block.wrapping_add(IN_USE)) else {
+                missing.insert(some);
+                continue;
+            };
             for i in (0..SLOTS).filter(|i| used >> i & 1 != 0) {
                 let address = block.wrapping_add(i * WORD);
-                let Ok(word) = vm.memory.u64(address) else { continue };
+                let Ok(word) = vm.memory.u64(address) else {
+                    missing.insert(some);
+                    continue;
+                };
                 let object = classes.encoding.wide(word);
                 if !object.is_null() {
                     roots.all.push(Root::new(kind, address, object));
@@ -83,6 +99,7 @@ pub(super) fn read(classes: &Classes<'_>, roots: &mut Roots) {
             }
         }
     }
+    missing.into_iter().for_each(|some| roots.lacks(some));
 }
 
 /// Returns the storage at `at`, if its blocks point back to it.
@@ -100,8 +117,9 @@ fn storage(classes: &Classes<'_>, at: Addr) -> Option<Storage> {
         (vm.memory.ptr(block.wrapping_add(OWNER)).ok()? == at).then_some(block)
     };
     let first = FIRST_BLOCK.iter().map(|&offset| array.wrapping_add(offset)).find(|&slot| is_block(slot).is_some())?;
-    let blocks = (0..count).map_while(|i| is_block(first.wrapping_add(i * WORD))).collect();
-    Some(Storage { name: vm.memory.public_text(name, limits::MAX_VM_NAME).ok()?, blocks })
+    let blocks: Vec<Addr> = (0..count).map_while(|i| is_block(first.wrapping_add(i * WORD))).collect();
+    let is_whole = blocks.len() as u64 == count;
+    Some(Storage { name: vm.memory.public_text(name, limits::MAX_VM_NAME).ok()?, blocks, is_whole })
 }
 
 /// Returns the addresses outside libjvm that its variables point to. Some of them are storages.
