@@ -6,7 +6,7 @@ use crate::map::Kind;
 use crate::runtimes::mapped_libraries;
 use crate::session::Session;
 
-/// Separates a runtime's name from the part of its heap, in the labels of recognised heaps: `Go: heap arenas`.
+/// Separator of a runtime's name and the part of its heap, in the labels of recognised heaps: `Go: heap arenas`.
 const PART: char = ':';
 
 /// A sentence for a process without a readable managed runtime. It names what was found instead.

@@ -16,7 +16,7 @@ use crate::resident::divide::{CoreEvidence, Divided, GroupFigures, GroupRange, d
 use crate::session::Session;
 use crate::sums::SaturatingSum;
 use crate::targets::Residence;
-use crate::targets::residence::{Figure, MappingResidence};
+use crate::targets::residence::{Figure, Figures, MappingResidence};
 
 /// Resident memory of each kind.
 pub(crate) struct ByKind {
@@ -132,9 +132,7 @@ pub(crate) fn by_region(session: &Session<'_>, residence: &Residence, zeros: Opt
     let covered: Vec<AddrRange> = regions.iter().map(|region| region.range).collect();
     let mut unlisted: Vec<AddrRange> = Vec::new();
     for mapping in residence.mappings.iter() {
-        let from = covered.partition_point(|range| range.end <= mapping.range.start);
-        let to = covered.partition_point(|range| range.start < mapping.range.end);
-        unlisted.extend(mapping.range.without(covered.get(from..to).unwrap_or_default()));
+        unlisted.extend(mapping.range.without(&covered));
     }
     let others = unlisted.iter().zip(regions.len()..);
     parts.extend(others.map(|(range, i)| GroupRange { range: *range, group: Some(i), unbacked: false }));
@@ -145,17 +143,23 @@ pub(crate) fn by_region(session: &Session<'_>, residence: &Residence, zeros: Opt
     ByRegion { regions: figures, unlisted: unlisted.into_iter().zip(others).collect() }
 }
 
-/// Returns the bytes of each group that take up memory: resident bytes if they are known, otherwise bytes in pages of
-/// the core that are not all zero. `ranges` are disjoint, each with the number of its group, which is below `groups`.
+/// Memory that the process has: in RAM, in hugetlbfs pages (no part of RSS), and in swap.
+pub(crate) fn held(figures: &Figures) -> u64 {
+    figures.get(Figure::Rss).saturating_add(figures.hugetlb()).saturating_add(figures.get(Figure::Swap))
+}
+
+/// Returns the bytes of each group that take up memory: resident and swapped bytes if they are known, otherwise bytes in
+/// pages of the core that are not all zero. `ranges` are disjoint, each with the number of its group, which is below
+/// `groups`.
 pub(crate) fn written(session: &Session<'_>, ranges: &[(AddrRange, usize)], groups: usize) -> Vec<u64> {
     let mut out = vec![0_u64; groups];
     if ranges.is_empty() {
         return out;
     }
-    if let Some(residence) = session.process.residence() {
-        let resident = by_group(session, residence, ranges, groups, None);
-        if ranges.iter().all(|(_, group)| resident.get(*group).is_some_and(|r| r.rss.is_some())) {
-            return resident.into_iter().map(|r| r.rss.unwrap_or(0)).collect();
+    if let Some(residence) = with_rss(session) {
+        let figures = figures_by_group(session, residence, ranges, groups, None);
+        if ranges.iter().all(|(_, group)| figures.get(*group).is_some_and(|share| share.covered > 0)) {
+            return figures.iter().map(|share| held(&share.figures)).collect();
         }
     }
     let _phase = session.process.enter(Phase::ZeroPages);
@@ -173,7 +177,12 @@ pub(crate) fn written(session: &Session<'_>, ranges: &[(AddrRange, usize)], grou
 
 /// Whether [`written`] knows all of a range. Memory that is not in the core may have been written.
 pub(crate) fn is_known(session: &Session<'_>, range: AddrRange) -> bool {
-    session.process.residence().is_some() || session.process.space().dumped_in(range) == range.len()
+    with_rss(session).is_some() || session.process.space().dumped_in(range) == range.len()
+}
+
+/// Returns what was resident, if the kernel reported the RSS of mappings.
+pub(crate) fn with_rss<'s>(session: &'s Session<'_>) -> Option<&'s Residence> {
+    session.process.residence().filter(|known| known.reported.has(Figure::Rss))
 }
 
 /// Adds guard pages that no part covers.

@@ -12,6 +12,7 @@ use crate::runtimes::api::{
 };
 use crate::runtimes::graph::{Graph, GraphError, GraphSize, MemoryBudget, Path, Retained};
 use crate::session::Session;
+use crate::sums::SaturatingSum;
 use crate::units::{count, exact, round};
 
 /// Maximum number of path objects whose modules are searched for the static field at the start of a path.
@@ -55,7 +56,7 @@ const OBJECTS_WITHOUT_REFERENCES: u64 = 256;
 /// Describes the roots and references of a heap that could not be read.
 fn not_read(heap: &dyn Heap, roots: &Roots, retained: &Retained<'_>) -> Vec<String> {
     let mut out = roots.missing.clone();
-    let dead = retained.unreachable().values().fold(0_u64, |sum, tally| sum.saturating_add(tally.count));
+    let dead = retained.unreachable().values().map(|tally| tally.count).saturating_sum();
     let objects = retained.total.count.saturating_add(dead);
     if retained.references == 0 && objects >= OBJECTS_WITHOUT_REFERENCES {
         out.push(format!("references between objects (none found in {})", count(objects, "object")));

@@ -37,7 +37,7 @@ pub const MAX_MALLOCNG_GROUPS: usize = 4 << 20;
 /// memory. Each probe reads a page of the file.
 pub const MAX_MAPPED_PROBES: usize = 128 << 10;
 
-/// The same if malloc's count is unknown: 64 MiB. A shrunk core has every page that was probed.
+/// Maximum number of pages probed if malloc's count is unknown: 64 MiB. A shrunk core has every page that was probed.
 pub const MAX_UNCOUNTED_PROBES: usize = 16 << 10;
 
 /// Maximum bytes of malloc's heaps searched for the next chunk after damage.

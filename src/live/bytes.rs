@@ -354,8 +354,9 @@ impl Bytes {
     }
 }
 
-/// Runs of pages in `range` outside of which no page is in memory or in swap. Short gaps are part of a run. The whole
-/// range, if the kernel can't find the pages (before Linux 6.7): then each page costs 8 bytes of pagemap, in memory or not.
+/// Returns runs of pages in `range`, outside of which no page is in memory or in swap. Short gaps are part of a run. If
+/// the kernel can't find the pages (before Linux 6.7), returns the whole range. Then each page costs a read of 8 bytes
+/// of pagemap, whether it is in memory or not.
 fn populated(pagemap: &File, range: AddrRange) -> Vec<AddrRange> {
     let whole = AddrRange::new(range.start.align_down(page()), range.end.align_up(page()));
     if whole.len() / page() <= QUERY_PAGES as u64 {
@@ -374,7 +375,7 @@ fn populated(pagemap: &File, range: AddrRange) -> Vec<AddrRange> {
                 _ => runs.push(run),
             }
         }
-        // Each call must get ahead.
+        // Without progress, the loop would not end.
         if end <= at {
             return vec![whole];
         }

@@ -1,10 +1,10 @@
 //! All threads of a process, stopped while it is read.
 //!
 //! A thread of our own seizes and interrupts them, since ptrace obeys only the thread that seized. It sends their
-//! registers, and then waits until it should resume them, or until the time allowed by the user is over. It does nothing
-//! else, so it resumes them in time whatever other threads wait for. PTRACE_SEIZE
-//! and PTRACE_INTERRUPT send no signal that the process could see. If coremap is killed, the kernel resumes its
-//! tracees, including those about to receive a signal, with that signal.
+//! registers, and then waits until it should resume them, or until the time allowed by the user is over. It does
+//! nothing else, so it resumes them in time whatever other threads wait for. PTRACE_SEIZE and PTRACE_INTERRUPT send no
+//! signal that the process could see. If coremap is killed, the kernel resumes its tracees, including those about to
+//! receive a signal, with that signal.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;

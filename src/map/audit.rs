@@ -37,10 +37,10 @@ pub fn invariants(map: &AddressMap, facts: &Facts) -> Vec<Invariant> {
     let base = map.base.size();
     let sum = map.regions.iter().map(|r| r.range.len()).fold(0, u64::saturating_add);
     let in_core: u64 = map.regions.iter().map(|r| r.in_core).saturating_sum();
-    // A guard may be writable by its mapping alone: MADV_GUARD_INSTALL makes one that no list of mappings shows.
+    // A guard may be in a writable mapping: no list of mappings shows guards made by MADV_GUARD_INSTALL.
     let is_usable =
         |r: &&Region| r.kind.is_reserved() && r.kind != Kind::StackGuard && r.perms.is_some_and(|p| p.write);
-    let usable = map.regions.iter().filter(is_usable).map(|r| r.in_core).fold(0, u64::saturating_add);
+    let usable = map.regions.iter().filter(is_usable).map(|r| r.in_core).saturating_sum();
     let sorted = map.regions.windows(2).all(|w| w[0].range.end <= w[1].range.start);
     let covered = covers(map);
     vec![

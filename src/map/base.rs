@@ -154,6 +154,19 @@ impl Base {
         self.entries.at(addr)
     }
 
+    /// Returns the mapped parts of `range`, each with its result of `test`. Adjacent parts with one result are joined.
+    pub(crate) fn split(&self, range: AddrRange, test: impl Fn(&BaseEntry) -> bool) -> Vec<(AddrRange, bool)> {
+        let mut out: Vec<(AddrRange, bool)> = Vec::new();
+        for entry in self.entries.overlapping(range) {
+            let (Some(part), result) = (entry.range.intersect(&range), test(entry)) else { continue };
+            match out.last_mut() {
+                Some((last, same)) if *same == result && last.end == part.start => last.end = part.end,
+                _ => out.push((part, result)),
+            }
+        }
+        out
+    }
+
     /// The path mapped by `entry`, if it is a file mapping.
     pub fn path(&self, entry: &BaseEntry) -> Option<&Arc<str>> {
         self.paths.get(entry.file? as usize)

@@ -1,14 +1,14 @@
 //! Finds pages that are mapped twice: ranges of a memfd or shared memory that are mapped at two addresses. .NET's W^X
 //! maps its code so, and ring buffers are mapped twice in a row.
 //!
-//! Names of memfds repeat, and NT_FILE has no inode. /proc/PID/smaps has, so it decides for running processes and with
-//! `--smaps`. Otherwise the bytes of the views are compared, as far as the core has both.
+//! Names of memfds repeat, and NT_FILE has no inode. /proc/PID/smaps has one, so it decides for running processes and
+//! with `--smaps`. Otherwise the bytes of the views are compared, as far as the core has both.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::addr::{Addr, AddrRange, PAGE};
+use crate::addr::{Addr, AddrRange, PAGE, union};
 use crate::limits;
 use crate::targets::{FileId, FileMapping, MappingName, Perms, SecondView, Target};
 
@@ -61,7 +61,7 @@ pub struct Views {
     pub undecided: Vec<AddrRange>,
 }
 
-/// Written pages compared of each pair of views.
+/// Number of written pages compared for each pair of views.
 const SAMPLES: u64 = 16;
 
 /// A range of one mapping.
@@ -83,7 +83,9 @@ impl View {
 /// Mappings that may show one file: of one inode, or else of one name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Group<'a> {
-    Inode(FileId),
+    /// The flag is set for System V segments. Linux shows their ids as inode numbers, on the device of memfds
+    /// (ipc/shm.c, `newseg`), so such a number may be a memfd's too.
+    Inode(FileId, bool),
     Name(&'a Arc<str>),
 }
 
@@ -97,7 +99,7 @@ pub fn find(target: &dyn Target) -> Views {
     let mut groups: BTreeMap<Group<'_>, Vec<&FileMapping>> = BTreeMap::new();
     for f in facts.space.files.iter().filter(|f| is_shared_memory(&f.path)) {
         let group = match identity(target, f) {
-            Some(Identity::Inode(id)) => Group::Inode(id),
+            Some(Identity::Inode(id)) => Group::Inode(id, f.path.starts_with("/SYSV")),
             Some(Identity::Private) => continue,
             None => Group::Name(&f.path),
         };
@@ -106,8 +108,9 @@ pub fn find(target: &dyn Target) -> Views {
     let mut out = Views::default();
     let mut search = Search { target, steps: limits::MAX_VIEW_STEPS, pages: limits::MAX_VIEW_PAGES };
     for (group, mappings) in groups.iter().filter(|(_, mappings)| mappings.len() > 1) {
-        search.pairs(matches!(group, Group::Inode(_)), mappings, &mut out);
+        search.pairs(matches!(group, Group::Inode(..)), mappings, &mut out);
     }
+    out.undecided = union(out.undecided);
     out
 }
 
@@ -167,7 +170,7 @@ impl Search<'_> {
             let (mut likely, mut undecided): (Vec<(AddrRange, Addr)>, Vec<AddrRange>) = (Vec::new(), Vec::new());
             for first in &firsts {
                 let Some(steps) = self.steps.checked_sub(rest.len().max(1)) else {
-                    undecided.append(&mut rest);
+                    undecided.extend_from_slice(&rest);
                     break;
                 };
                 self.steps = steps;
@@ -209,13 +212,16 @@ impl Search<'_> {
                 }
             }
             for (common, first) in likely {
-                let Some(part) = rest.iter().find_map(|part| part.intersect(&common)) else { continue };
-                if out.aliases.len() < limits::MAX_LIST {
+                if out.aliases.len() >= limits::MAX_LIST {
+                    undecided.push(common);
+                    continue;
+                }
+                out.aliases.extend(rest.iter().filter_map(|part| part.intersect(&common)).map(|part| {
                     let range = AddrRange::sized(view.at(part.start), part.len());
                     let first = first.saturating_add(part.start.since(common.start));
-                    out.aliases.push(Alias { range, first, path: path.clone(), proof: AliasProof::Access });
-                }
-                rest = rest.iter().flat_map(|range| range.without(&[part])).collect();
+                    Alias { range, first, path: path.clone(), proof: AliasProof::Access }
+                }));
+                rest = rest.iter().flat_map(|range| range.without(&[common])).collect();
             }
             for common in undecided {
                 let parts = rest.iter().filter_map(|part| part.intersect(&common));
@@ -225,16 +231,16 @@ impl Search<'_> {
             }
             firsts.extend(rest.into_iter().map(|range| View { range, start: view.at(range.start), ..view }));
         }
-        out.undecided = crate::addr::union(std::mem::take(&mut out.undecided));
     }
 
-    /// Compares written pages of both ranges: pages spread over them first, then all.
+    /// Compares written pages of both ranges: pages spread over them first, then the others.
     fn compare(&mut self, a: Addr, b: Addr, len: u64) -> Comparison {
         let pages = len / PAGE;
         let step = (pages / SAMPLES).max(1);
         let spread = (0..pages).step_by(step as usize);
+        let others = (0..pages).filter(|i| !i.is_multiple_of(step));
         let mut seen = Seen::default();
-        for i in spread.chain(0..pages) {
+        for i in spread.chain(others) {
             let Some(left) = self.pages.checked_sub(1) else { break };
             self.pages = left;
             let (Some(x), Some(y)) = (self.page(a, i), self.page(b, i)) else { continue };
@@ -246,7 +252,7 @@ impl Search<'_> {
         seen.verdict()
     }
 
-    /// Bytes of a page of a view, if the core has all of it.
+    /// Returns the bytes of a page of a view, if the core has all of it.
     fn page(&self, base: Addr, i: u64) -> Option<&[u8]> {
         let range = AddrRange::sized(base.saturating_add(i * PAGE), PAGE);
         self.target.reads().note_run(range.start, range.len());

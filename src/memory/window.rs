@@ -2,11 +2,12 @@
 
 use byteorder::{ByteOrder, LittleEndian};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD, union};
 use crate::memory::Memory;
 use crate::targets::{PieceState, Target};
 
-/// Returns the parts of `range` that may be nonzero. Most of a sparse process is memory that was never written.
+/// Returns the parts of `range` that may be nonzero, in whole words, disjoint and by address. Most of a sparse process
+/// is memory that was never written.
 pub(crate) fn data_parts(target: &dyn Target, memory: &dyn Memory, range: AddrRange) -> Vec<AddrRange> {
     let extents = target.extents();
     let mut out = Vec::new();
@@ -17,13 +18,14 @@ pub(crate) fn data_parts(target: &dyn Target, memory: &dyn Memory, range: AddrRa
             continue;
         };
         let from = place.saturating_add(part.start.since(piece.range.start));
-        out.extend(
-            extents
-                .within(from..from.saturating_add(part.len()))
-                .map(|data| AddrRange::sized(part.start.saturating_add(data.start - from), data.end - data.start)),
-        );
+        // Some producers don't align memory in the file, so a word may begin in one extent and end in the next.
+        out.extend(extents.within(from..from.saturating_add(part.len())).filter_map(|data| {
+            let (start, end) =
+                (part.start.saturating_add(data.start - from), part.start.saturating_add(data.end - from));
+            AddrRange::new(start.align_down(WORD), end.align_up(WORD)).intersect(&part)
+        }));
     }
-    out
+    union(out)
 }
 
 /// A run of dumped memory. It starts at a multiple of 8.

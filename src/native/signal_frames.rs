@@ -149,7 +149,7 @@ pub fn registers(memory: &dyn Memory, arch: Arch, ucontext: Addr) -> Option<Regs
     let first = ucontext.checked_add(layout.registers)?;
     let mut regs = Regs::new(arch, Addr::NULL, Addr::NULL);
     for (i, &number) in layout.order.iter().enumerate() {
-        // Looked at: most registers are values of the program, not structures.
+        // Read as in a search: most registers are values of the program, not structures.
         regs.set(number, Some(memory.peek_u64(first.checked_add(8 * i as u64)?).ok()?));
     }
     Some(regs)

@@ -16,7 +16,7 @@ pub(crate) fn alike(session: &Session<'_>, block: Block) -> ClusterRow {
     let (process, malloc, blocks) = (session.process, session.malloc(), &session.blocks().1);
     let reader = BlockReader::new(session, 0);
     let content = |b: &Block| {
-        let (content, label) = reader.classify(b.range.start, process.memory.u64(b.range.start).ok(), b.range.len());
+        let (content, label) = reader.classify(b.range, process.memory.u64(b.range.start).ok());
         (content, label.map(|l| l.label))
     };
     let wanted = content(&block);

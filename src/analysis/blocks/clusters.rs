@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::Addr;
 use crate::analysis::blocks::tally::{BlockReader, BySize, Cluster, Content, SizeCounts};
 use crate::analysis::resident::{is_known, written};
 use crate::bytes::printable;
@@ -49,28 +49,30 @@ pub(crate) fn clusters(
             if out.iter().skip(first_row).all(|row: &ClusterRow| row.bytes < MIN_MEASURED) {
                 continue;
             }
+            // The last row has the rest, if there is one.
+            let last_row = out.len().saturating_sub(1);
             for &block in &of.blocks {
-                let first = reader.memory.u64(block).ok();
-                let (content, label) = reader.classify(block, first, size);
+                let (content, label) = reader.classify(block, reader.memory.u64(block.start).ok());
                 let label = label.map(|label| label.label);
                 let same = kept.iter().position(|a| (a.content, a.label) == (content, label));
-                measured.push((AddrRange::sized(block, size), first_row + same.unwrap_or(kept.len())));
+                measured.push((block, same.map_or(last_row, |i| first_row + i)));
             }
         }
     }
     let wanted = |row: usize| out.get(row).is_some_and(|row| row.bytes >= MIN_MEASURED);
     measured.retain(|(_, row)| wanted(*row));
-    let bytes = written(session, &measured, out.len());
-    for (_, i) in &measured {
-        if let Some(row) = out.get_mut(*i) {
-            row.written = bytes.get(*i).map(|bytes| row.bytes.min(*bytes));
+    let used = written(session, &measured, out.len());
+    // Bytes measured of each row. `None` if some of its blocks are not in the core: they may be written.
+    let mut sizes = vec![Some(0_u64); out.len()];
+    for (block, row) in &measured {
+        if let Some(size) = sizes.get_mut(*row) {
+            size.add_saturating(is_known(session, *block).then_some(block.len()));
         }
     }
-    // Blocks that are not in the core may be written.
-    for (_, i) in measured.iter().filter(|(range, _)| !is_known(session, *range)) {
-        if let Some(row) = out.get_mut(*i) {
-            row.written = None;
-        }
+    for (row, (size, used)) in out.iter_mut().zip(sizes.into_iter().zip(used)) {
+        // Headers were not measured, and count as written.
+        let unwritten = size.filter(|size| *size > 0).map(|size| size.saturating_sub(used));
+        row.written = unwritten.map(|unwritten| row.bytes.saturating_sub(unwritten));
     }
     out.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(b.size.cmp(&a.size)).then(a.example.cmp(&b.example)));
     out

@@ -12,7 +12,7 @@ use crate::units::exact;
 
 pub(crate) use alike::alike;
 pub(crate) use clusters::{clusters, size_classes};
-pub(crate) use tally::{BlockReader, BySize, Labelled, Tally, merge_labels};
+pub(crate) use tally::{BlockReader, BySize, FILLED, Labelled, Tally, merge_labels};
 
 /// Warns about free lists that could not be followed to their end.
 pub(crate) fn warn_lists(process: &Process, lists: &FreeLists) {

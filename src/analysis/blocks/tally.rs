@@ -1,5 +1,5 @@
-//! Counts of chunks by state, by size, and by content of blocks of one size. Memory use grows with the number of sizes,
-//! not of chunks.
+//! Counts of chunks by state, by size, and by content of blocks of one size. Memory use grows with the number of sizes
+//! and of large blocks, not of chunks.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::sums::SaturatingAdd;
 const WORDS: usize = 16;
 
 /// Bytes at the start of a block that are checked for a fill byte.
-const FILLED: u64 = 4096;
+pub(crate) const FILLED: u64 = 4096;
 
 /// Bytes that malloc may add to a request. They contain stale data.
 const SLACK: u64 = 15;
@@ -53,8 +53,8 @@ pub(crate) struct SizeCounts {
     pub(crate) clusters: Vec<Cluster>,
     /// Used blocks that begin with a pointer into an allocator's memory.
     pub(crate) pointers: u64,
-    /// Addresses of the used blocks, if they are a page or larger: their pages may never have been written.
-    pub(crate) blocks: Vec<Addr>,
+    /// The used blocks without malloc's headers, if they are a page or larger: their pages may never have been written.
+    pub(crate) blocks: Vec<AddrRange>,
 }
 
 impl SizeCounts {
@@ -112,7 +112,7 @@ impl BySize {
             mine.used.add_saturating(s.used);
             mine.free.add_saturating(s.free);
             s.clusters.iter().for_each(|a| mine.add(*a));
-            mine.pointers += s.pointers;
+            mine.pointers.add_saturating(s.pointers);
             mine.blocks.extend_from_slice(&s.blocks);
         }
     }
@@ -149,13 +149,13 @@ impl<'a> BlockReader<'a> {
         self.heaps.get(i).is_some_and(|r| r.start.get() <= word)
     }
 
-    /// Content of a used block after the runtime's header, and the label in that header.
-    pub(super) fn classify(&self, block: Addr, first: Option<u64>, usable: u64) -> (Content, Option<BlockLabel>) {
-        let Some((labels, label)) = self.labels.and_then(|l| Some((l, l.label(AddrRange::sized(block, usable))?)))
-        else {
-            return (self.content(block, first, usable), None);
+    /// Content of a used block after the runtime's header, and the label in that header. `block`: the bytes that the
+    /// program may use. `first`: its first word.
+    pub(super) fn classify(&self, block: AddrRange, first: Option<u64>) -> (Content, Option<BlockLabel>) {
+        let Some((labels, label)) = self.labels.and_then(|l| Some((l, l.label(block)?))) else {
+            return (self.content(block.start, first, block.len()), None);
         };
-        let start = block.saturating_add(labels.header());
+        let start = block.start.saturating_add(labels.header());
         let content = match label.size {
             0..8 => Content::Mixed,
             size => self.content(start, self.memory.u64(start).ok(), size.saturating_add(SLACK)),
@@ -242,7 +242,7 @@ impl Tally {
                         self.caches.push(chunk.address);
                     }
                 }
-                self.used(chunk.size, block, reader.classify(block, chunk.first_word, usable), reader);
+                self.used(chunk.size, AddrRange::sized(block, usable), chunk.first_word, reader);
             }
             State::Top | State::Unknown => {}
             _ => self.sizes.of(chunk.size).free += 1,
@@ -260,7 +260,7 @@ impl Tally {
             self.sizes.of(size).free += 1;
         } else {
             let first = reader.memory.u64(block).ok();
-            self.used(size, block, reader.classify(block, first, reader.malloc.usable_of_mapped(chunk)), reader);
+            self.used(size, AddrRange::sized(block, reader.malloc.usable_of_mapped(chunk)), first, reader);
         }
         self.list(block, size, state, None, ChunkPlace::Mmapped, reader);
     }
@@ -275,7 +275,7 @@ impl Tally {
         if used {
             // A block shorter than a word is followed by other data.
             let first = if block.len() < 8 { None } else { reader.memory.u64(block.start).ok() };
-            self.used(size, block.start, reader.classify(block.start, first, block.len()), reader);
+            self.used(size, block, first, reader);
         } else {
             self.sizes.of(size).free += 1;
         }
@@ -290,20 +290,15 @@ impl Tally {
         }
     }
 
-    fn used(
-        &mut self,
-        size: u64,
-        block: Addr,
-        (content, label): (Content, Option<BlockLabel>),
-        reader: &BlockReader<'_>,
-    ) {
+    fn used(&mut self, size: u64, block: AddrRange, first: Option<u64>, reader: &BlockReader<'_>) {
+        let (content, label) = reader.classify(block, first);
         let of = self.sizes.of(size);
         of.used += 1;
         of.pointers += u64::from(reader.is_link(content));
         if size >= PAGE {
             of.blocks.push(block);
         }
-        of.add(Cluster { content, label: label.map(|l| l.label), count: 1, example: block });
+        of.add(Cluster { content, label: label.map(|l| l.label), count: 1, example: block.start });
         if let Some(label) = label {
             self.labels.entry(label.label).or_default().add(size, label.size);
         }

@@ -1,9 +1,9 @@
 //! Stacks of user-level threads (fibers) that the C library's `makecontext` prepared.
 //!
-//! The registers of a fiber that waits are in a `ucontext_t`, which also has the fiber's stack. A program has them in its
-//! data, one for each fiber. The structure can be recognised by itself: on x86_64, `getcontext` and `swapcontext` make
-//! `uc_mcontext.fpregs` point into the same structure; on arm64, they write the header of a floating-point record. The
-//! saved stack pointer must be within the stack that the structure names.
+//! The registers of a waiting fiber are in a `ucontext_t`, which also names the fiber's stack. Such structures in the
+//! data of modules are found by their contents. On x86_64, `getcontext` and `swapcontext` make `uc_mcontext.fpregs`
+//! point into the same structure. On arm64, they write the header of a floating-point record. The saved stack pointer
+//! must be within the stack that the structure names.
 //!
 //! Contexts on the heap are not searched for: every word of the heap would have to be read.
 //!
@@ -19,7 +19,7 @@ use crate::limits;
 use crate::map::{Kind, Owner};
 use crate::targets::Arch;
 
-/// Name of such a stack.
+/// Detail of the label of a fiber's stack.
 pub(crate) const FIBER_STACK: &str = "stack of a fiber";
 
 /// Offsets in a `ucontext_t`.

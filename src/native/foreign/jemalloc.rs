@@ -1,11 +1,12 @@
 //! Blocks of jemalloc: which blocks of its extents are allocated, and which of these are in threads' caches.
 //!
 //! An extent that is allocated whole is one block. Its size is the extent's, less a page of padding if the allocator
-//! has cache_oblivious. Up to 5.3.0 that is the size of its class. From 5.3.1 on, classes above 512 KiB only round up
-//! the number that an extent records (`disable_large_size_classes`, on by default). A slab is an extent of equal blocks with a bit for
-//! each free one. The number of set bits must equal the slab's count of free blocks. A block in a thread's cache is
-//! allocated by these bits. A cache is an array of `cache_bin_t` in the thread's TLS, and its stacks contain only such
-//! blocks.
+//! has cache_oblivious. Up to 5.3.0 that is the size of its class. From 5.3.1 on, blocks above 512 KiB may be smaller
+//! than their class (`disable_large_size_classes`, on by default).
+//!
+//! A slab is an extent of equal blocks with a bit for each free one. The number of set bits must equal the slab's count
+//! of free blocks. A block in a thread's cache is allocated by these bits. A cache is an array of `cache_bin_t` in the
+//! thread's TLS, and its stacks contain only such blocks.
 //!
 //! Sources: jemalloc 5.3 edata.h (`edata_usize_get`), cache_bin.h and sc.h; 5.2 extent_structs.h. Measured on 5.3.0 and
 //! 5.3.1. Caches before 5.3 are not read.
@@ -17,6 +18,7 @@ use super::scene::Scene;
 use crate::addr::{Addr, AddrRange};
 use crate::map::Owner;
 use crate::native::malloc::extents::{Extent, ExtentHeap};
+use crate::sums::SaturatingSum;
 use crate::units::count;
 use crate::words::AllocatorName;
 
@@ -138,10 +140,11 @@ impl Form {
     }
 }
 
-/// What a form of `e_bits` reads from the structures.
+/// The structures as one form of `e_bits` reads them.
 #[derive(Default)]
 struct Reading {
     extents: Vec<Extent>,
+    /// Number of inconsistent structures.
     unsound: u64,
     /// Bytes of the extents whose structures are inconsistent.
     unknown: u64,
@@ -167,9 +170,8 @@ pub(super) fn heap(scene: &Scene<'_>, structures: &[(Addr, AddrRange)], page: u6
     });
     let Reading { mut extents, unsound, unknown } = tried.min_by_key(|reading| reading.unsound)?;
     let slabs = extents.iter().filter(|e| e.slab.is_some()).count();
-    let bytes = |ranges: &mut dyn Iterator<Item = AddrRange>| ranges.map(|r| r.len()).fold(0, u64::saturating_add);
-    let committed = bytes(&mut structures.iter().map(|(_, range)| *range));
-    let read = bytes(&mut words.iter().map(|(_, range)| *range));
+    let committed = structures.iter().map(|(_, range)| range.len()).saturating_sum();
+    let read = words.iter().map(|(_, range)| range.len()).saturating_sum();
     // The slabs prove the form: with another one, hardly any bitmap agrees with its count.
     let proven = slabs > 0 && unsound <= slabs as u64;
     let unknown = unknown.saturating_add(committed.saturating_sub(read));

@@ -60,7 +60,7 @@ type Recogniser = (&'static str, fn(&Scene<'_>, &mut Findings));
 const RECOGNISERS: &[Recogniser] = &[
     ("mimalloc", mimalloc::find),
     ("page maps", page_map::find),
-    // After the allocators: a stack in a block of theirs is theirs.
+    // After the allocators: a fiber's stack in an allocated block belongs to the allocator.
     ("fibers", fibers::find),
     ("V8", v8::find),
     ("PartitionAlloc", partition::find),

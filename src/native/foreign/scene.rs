@@ -108,13 +108,13 @@ pub(super) struct Scene<'a> {
 
 /// Whether a claim hides its memory from the recognisers.
 ///
-/// A runtime's guess does not: an allocator that is preloaded into it may be proven there. A guessed stack does, since a
-/// program may allocate stacks from any allocator.
+/// A runtime's guess does not: an allocator that is preloaded into it may be proven there. A guessed stack does, since
+/// a program may allocate stacks from any allocator.
 fn hides(claim: &Claim) -> bool {
     let facts = claim.kind.facts();
     let is_stack = facts.contents == Contents::Frames || facts.group == Grouping::Guard;
-    let certain = claim.confidence > Confidence::Heuristic || is_stack;
-    certain && claim.kind.specificity() > Kind::AnonRW.specificity()
+    let is_proven = claim.confidence > Confidence::Heuristic;
+    (is_proven || is_stack) && claim.kind.specificity() > Kind::AnonRW.specificity()
 }
 
 /// Returns the writable anonymous memory that nobody claimed, with adjacent ranges joined.
@@ -249,13 +249,13 @@ impl<'a> Scene<'a> {
         out
     }
 
-    /// Returns the parts of `range` that may be nonzero. Most of a sparse process is memory that was never written.
+    /// Returns the parts of `range` that may be nonzero.
     fn data_parts(&self, range: AddrRange) -> Vec<AddrRange> {
         let Some(target) = self.target else { return self.memory.readable_parts(range, u64::MAX) };
         data_parts(target, self.memory, range)
     }
 
-    /// Visits the multiples of `align` in unclaimed memory that are in the core, until `visit` returns false. Leaves out
+    /// Visits the multiples of `align` in unclaimed memory that are in the core, until `visit` returns false. Skips
     /// those with only zeros up to the next multiple.
     pub(super) fn each_aligned(&self, align: u64, mut visit: impl FnMut(Addr) -> bool) {
         let mut left = limits::MAX_FOREIGN_PROBES;

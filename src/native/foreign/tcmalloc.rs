@@ -15,6 +15,7 @@ use crate::limits;
 use crate::memory::walk::Walks;
 use crate::native::malloc::extents::{Extent, ExtentHeap};
 use crate::phase::Phase;
+use crate::sums::SaturatingSum;
 use crate::units::count;
 use crate::words::AllocatorName;
 
@@ -67,7 +68,7 @@ pub(super) fn heap(scene: &Scene<'_>, structures: &[(Addr, AddrRange)], image: &
     for (at, range) in sorted {
         let mut contradicts = || {
             unsound += 1;
-            unknown = range.len().saturating_add(unknown);
+            unknown = unknown.saturating_add(range.len());
         };
         let Some(words) = scene.words::<6>(at) else {
             contradicts();
@@ -105,7 +106,7 @@ pub(super) fn heap(scene: &Scene<'_>, structures: &[(Addr, AddrRange)], image: &
         cuts.push(ObjectSpan { class, next, prev, free });
         extents.push(Extent { range, start: range.start, size, slab: Some(bits) });
     }
-    let committed = structures.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add);
+    let committed = structures.iter().map(|(_, range)| range.len()).saturating_sum();
     let proven = !cuts.is_empty() && unsound <= cuts.len() as u64;
     if !proven || unknown.saturating_mul(BAD_SHARE_DIVISOR) > committed {
         return None;

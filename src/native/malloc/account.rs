@@ -41,8 +41,8 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> UsageSplit
         let top = arena.top.and_then(|t| process.memory.u64(t.checked_add(shape.chunk.size)?).ok());
         let broken = lists.capped || lists.broken.iter().any(|(of, _)| of.is_none_or(|of| of == i));
         // A main arena without the break may have parts that were not found.
-        let found = || arena.system_mem == Some(arena.parts.iter().map(|p| p.committed.len()).saturating_sum());
-        let whole = arena.bins.is_some() && (arena.contiguous == arena.main || found());
+        let has_all_parts = arena.contiguous == arena.main || arena.system_mem == Some(committed);
+        let whole = arena.bins.is_some() && has_all_parts;
         let (Some(top), false, true) = (top, broken, whole) else {
             out.unknown += committed;
             continue;
@@ -82,8 +82,8 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> UsageSplit
     out
 }
 
-/// Returns the free chunks and slots that contain whole pages, by address. They may never have been written, or may have
-/// been returned to the system.
+/// Returns the free chunks and slots of at least a page, by address. They may never have been written, or may have been
+/// returned to the system.
 pub fn free_pages(process: &Process, malloc: &Malloc) -> Vec<AddrRange> {
     let _phase = process.enter(Phase::Blocks);
     let mut out = Vec::new();

@@ -81,7 +81,7 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
             evidence: format!(
                 "main_arena{} found by the shape of its bins; {}",
                 if linked { ", linked into the program," } else { "" },
-                count((arenas - further.min(arenas)) as u64, "arena")
+                count(arenas.saturating_sub(further) as u64, "arena")
             ),
             walked: true,
         });
@@ -90,7 +90,8 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
                 name: AllocatorName::Glibc,
                 module: module.path.to_string(),
                 evidence: format!(
-                    "a further copy of the C library at {}, with a main_arena of its own, found by the shape of its bins",
+                    "a further copy of the C library at {}, with a main_arena of its own, found by the shape of its \
+                     bins",
                     module.range.start
                 ),
                 walked: true,

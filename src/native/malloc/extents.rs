@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use crate::addr::{Addr, AddrRange};
 use crate::map::Owner;
 use crate::native::malloc::{Slot, SlotState};
+use crate::sums::SaturatingSum;
 use crate::words::AllocatorName;
 
 /// Number of extents per parallel task.
@@ -62,7 +63,7 @@ pub struct ExtentHeap {
     pub without_cache: u64,
     /// Number of structures that are inconsistent or not in the core.
     pub unsound: u64,
-    /// Bytes of their extents. Whether these are in use is unknown.
+    /// Bytes of the extents of such structures. Whether these are in use is unknown.
     pub unknown: u64,
     /// How the heap was found.
     pub evidence: String,
@@ -90,7 +91,7 @@ impl Extent {
 impl ExtentHeap {
     /// Returns the bytes of extents in use.
     pub fn active(&self) -> u64 {
-        self.extents.iter().map(|e| e.range.len()).fold(0, u64::saturating_add)
+        self.extents.iter().map(|e| e.range.len()).saturating_sum()
     }
 
     /// Returns the bytes of free extents.

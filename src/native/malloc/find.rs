@@ -69,11 +69,10 @@ impl Finder<'_> {
 
     fn main_arena_of(&self, process: &Process, module: usize, m: &Module) -> Option<MainArena> {
         let data = writable(process, self.base, m).into_iter();
-        let parts = data.flat_map(|data| {
+        let mut parts = data.flat_map(|data| {
             let parts = self.memory.readable_parts(data, limits::MAX_ALLOCATOR_DATA);
             parts.into_iter().map(move |part| (data, part))
         });
-        let mut parts = parts;
         parts.find_map(|(data, part)| {
             let (bins, layout) = self.arena_in(process, part.start, part.len())?;
             Some(MainArena { bins, layout, data, module })
@@ -248,8 +247,8 @@ impl Finder<'_> {
         out
     }
 
-    /// Adds a heap for every multiple of HEAP_MAX_SIZE in the core that has a `heap_info`. Pages that were never written
-    /// have none, and a process may have reserved terabytes of them.
+    /// Adds a heap for every multiple of HEAP_MAX_SIZE in the core that has a `heap_info`. Pages that were never
+    /// written have none, and a process may have reserved terabytes of them.
     fn scan(&self, heaps: &mut BTreeMap<Addr, MallocHeap>, process: &Process) {
         let max = self.shape.heap.heap_max;
         let mut probes = 0;

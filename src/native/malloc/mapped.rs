@@ -137,13 +137,10 @@ fn probe(
                     probes -= 1;
                     let chunk = chunk_at(finder.memory, finder.shape, at, range.end);
                     match chunk.filter(|c| counted.is_some() || c.range.len() >= MIN_UNCOUNTED) {
-                        Some(c) if counted.is_none() => {
-                            at = c.range.end;
-                            more.push(MappedChunk { confidence: Confidence::Heuristic, ..c });
-                        }
                         Some(c) => {
                             at = c.range.end;
-                            more.push(c);
+                            let confidence = if counted.is_some() { c.confidence } else { Confidence::Heuristic };
+                            more.push(MappedChunk { confidence, ..c });
                         }
                         None => at = at.saturating_add(4096),
                     }

@@ -57,6 +57,7 @@ use crate::map::{Base, Claims, Confidence};
 use crate::native::foreign::{self, UnreadHeap};
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::sums::SaturatingSum;
 use crate::words::AllocatorName;
 
 pub use account::{UsageSplit, free_pages, split};
@@ -106,7 +107,7 @@ pub struct Malloc {
     pub arenas: Vec<Arena>,
     /// glibc's parameters and counts (`mp_`).
     pub params: Option<Params>,
-    /// The same of further copies of glibc, which `dlmopen` loads.
+    /// Parameters and counts of further copies of glibc, which `dlmopen` loads.
     pub more_params: Vec<Params>,
     /// glibc's chunks with their own mappings (IS_MMAPPED), by address.
     pub mapped: Vec<MappedChunk>,
@@ -191,12 +192,12 @@ impl Malloc {
         self.more_modules.push(main.module);
     }
 
-    /// Returns the number of chunks with their own mappings and the bytes of these mappings, as malloc counts them. With
-    /// several copies of glibc, their sums. `None` if the counts of one are unknown.
+    /// Returns the number of chunks with their own mappings and the bytes of these mappings, as malloc counts them,
+    /// summed over all copies of glibc. `None` if the counts of one are unknown.
     pub fn counted_mappings(&self) -> Option<(u64, u64)> {
         let all = || self.params.iter().chain(&self.more_params);
         let known = self.params.is_some() && self.more_params.len() == self.more_modules.len();
-        let sum = |of: fn(&Params) -> u64| all().map(of).fold(0, u64::saturating_add);
+        let sum = |of: fn(&Params) -> u64| all().map(of).saturating_sum();
         known.then(|| (sum(|p| p.n_mmaps), sum(|p| p.mmapped_mem)))
     }
 

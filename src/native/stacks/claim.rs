@@ -2,6 +2,7 @@
 
 use crate::addr::AddrRange;
 use crate::map::{Claim, Claims, Confidence, Kind, Owner};
+use crate::native::foreign::FIBER_STACK;
 use crate::native::stacks::{StackState, Stacks, ThreadStack};
 use crate::process::Process;
 use crate::targets::threads::tid_text;
@@ -46,7 +47,7 @@ fn who(process: &Process, s: &ThreadStack) -> String {
     match (s.state, s.tid) {
         (StackState::Main, _) => "main thread".to_owned(),
         (StackState::Cached, _) => "ended thread, cached by glibc".to_owned(),
-        (StackState::Fiber, _) => "stack of a fiber".to_owned(),
+        (StackState::Fiber, _) => FIBER_STACK.to_owned(),
         (StackState::Inherited, _) => "stack of the parent process, copied by fork".to_owned(),
         (StackState::Unknown, _) => "thread missing from the notes, or ended, cached by glibc".to_owned(),
         (_, None) => String::new(),

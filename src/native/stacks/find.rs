@@ -106,7 +106,7 @@ impl Finder<'_> {
         let live = self.pointers().map(|(t, pointer)| (pointer, t.registers.sp()));
         // A stack begins directly below its control block.
         let found = self.found_blocks.iter().map(|pointer| (*pointer, pointer.wrapping_offset(-8)));
-        // Those found come first, since then thread pointers lead nowhere, and only the first voters are asked.
+        // Blocks found in memory come first: thread pointers lead nowhere then, and only the first voters count.
         let plain: Vec<(Addr, Addr)> = found.chain(live).collect();
         target.expect(plain.iter().map(|&(pointer, _)| stack_records::search_range(pointer)));
         let memory = &self.process.memory;
@@ -356,8 +356,9 @@ impl Finder<'_> {
     }
 }
 
-/// Whether the registers of all threads are wrong: a producer wrote them shifted. One thread may have jumped to an
-/// address where no code can be; most threads can't. What is wrong may look like an address of code for some of them.
+/// Whether the registers of all threads are wrong, because the producer wrote them shifted. The sign is that most
+/// instruction pointers are where no code can be. One thread may have jumped there. A wrong value of some threads may
+/// look like an address of code.
 fn are_registers_wrong(threads: &[Thread]) -> bool {
     let no_code = |ip: Addr| ip < LOWEST_CODE || ip >= USER_END;
     // The registers of a thread that was not stopped are unknown, not wrong.

@@ -216,7 +216,7 @@ impl<'f> Machine<'_, 'f> {
         self.memory.u64(Addr::new(at)).map_err(CfiError::Stack)
     }
 
-    /// A saved register. Looked at, not read as a structure: unless it is an address, it is a value of the program.
+    /// Reads a saved register, as in a search: unless it is an address, it is a value of the program and no structure.
     fn register(&self, at: u64) -> Result<u64, CfiError> {
         self.memory.peek_u64(Addr::new(at)).map_err(CfiError::Stack)
     }
