@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
+use crate::core::elf;
 use crate::core::own_notes::{self, OwnNotes};
 use crate::core::prstatus;
 use crate::diag::{Diagnostics, WarningCode};
@@ -61,7 +62,7 @@ pub struct Notes {
     pub signal: Option<SignalInfo>,
     /// The thread whose NT_PRSTATUS precedes that note.
     pub signal_tid: Option<u32>,
-    /// Index of this thread.
+    /// Index of that thread in `threads`.
     signal_thread: Option<usize>,
     /// Whether the first NT_SIGINFO could not be read. Later ones belong to other threads.
     pub signal_lost: bool,
@@ -73,6 +74,8 @@ pub struct Notes {
     pub file_page_size: Option<u64>,
     /// The notes that coremap writes into its own cores.
     pub own: OwnNotes,
+    /// Source of the core, if an owner shows that it is not from a Linux process.
+    pub(super) foreign: Option<&'static str>,
     /// Owner and type of the first notes in order, and of all notes of gdb, for detecting the producer.
     pub order: Vec<(String, u32)>,
 }
@@ -116,7 +119,7 @@ pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, reads: &Reads, dia
     notes
 }
 
-/// Gives threads without an ID of their own a number by position: some producers write 0 for all, or the process's.
+/// Numbers threads without an ID of their own by position. Some producers write 0 or the process ID for all.
 fn number(notes: &mut Notes, diag: &Diagnostics) {
     let mut times: HashMap<u32, usize> = HashMap::new();
     for thread in &notes.threads {
@@ -165,6 +168,10 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
         rest = next;
         if notes.order.len() < MAX_ORDER || owner == b"GDB" {
             notes.order.push((String::from_utf8_lossy(owner).into_owned(), kind));
+        }
+        // QEMU copies the guest kernel's VMCOREINFO.
+        if notes.foreign.is_none() || owner == b"QEMU" {
+            notes.foreign = elf::system_by_owner(owner).or(notes.foreign);
         }
         let Some(loses) = loses(owner, kind) else { continue };
         let lost = reads.fails();

@@ -201,6 +201,9 @@ impl Core {
         let space = AddressSpace::new(mappings(&headers.segments), pieces);
         elf::warn_repeated(space.repeated(), diag);
         let mut notes = notes::read(&bytes, &headers.notes, headers.arch, &reads, diag);
+        if let Some(system) = notes.foreign {
+            return Err(OpenError::Header { path, source: HeaderError::Foreign(system) });
+        }
         let diag_page = producer::diag_page(&bytes, &space.pieces, &reads, diag);
         let producer = producer::detect(&headers, &notes, diag_page.as_ref());
         if let Some(t) = &headers.truncation {

@@ -67,6 +67,14 @@ impl ElfImage {
             .collect()
     }
 
+    /// Returns the words of its writable parts, each part with its address.
+    pub(crate) fn writable_words(&self, memory: &dyn Memory) -> impl Iterator<Item = (Addr, Vec<u64>)> {
+        self.writable_parts(memory).into_iter().filter_map(move |part| {
+            let bytes = memory.look(part.start, part.len() as usize).ok()?;
+            Some((part.start, bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()))
+        })
+    }
+
     /// Returns the address in an entry of its dynamic section.
     ///
     /// glibc stores the placed address if the section is writable. musl and the kernel's
@@ -89,9 +97,9 @@ pub fn read(memory: &dyn Memory, base: Addr, page: u64) -> Option<ElfImage> {
 
 /// Reads an ELF image at `base` from a copy of its header page at `copy`.
 ///
-/// A file may be shorter than the distance of its segments in memory: old linkers on x86_64, and all on machines with
-/// pages of 64 KiB. Then the page with the headers is also the first page of a data segment. That page is written, so it
-/// is in the core when the headers' own page is not. `None` if no segment of the image shows it there.
+/// Old linkers on x86_64, and all linkers for pages of 64 KiB, place segments further apart in memory than in the
+/// file. So the page with the headers may also be the first page of a data segment. That page is written, so it is in
+/// the core when the headers' own page is not. `None` if no segment of the image shows it there.
 pub(super) fn read_copy(memory: &dyn Memory, base: Addr, copy: Addr, page: u64) -> Option<ElfImage> {
     let (programs, kept) = programs(memory, copy)?;
     let image = place(memory, &programs, base, copy, page)?;
@@ -103,7 +111,7 @@ pub(super) fn read_copy(memory: &dyn Memory, base: Addr, copy: Addr, page: u64) 
     Some(image)
 }
 
-/// Reads the program headers of the ELF header at `at`. Returns also where both are.
+/// Reads the program headers of the ELF header at `at`. Also returns the ranges of header and table.
 fn programs(memory: &dyn Memory, at: Addr) -> Option<(Vec<ph::ProgramHeader>, [AddrRange; 2])> {
     // A file with the name of a program may begin with anything.
     let raw: [u8; eh::header64::SIZEOF_EHDR] = memory.look(at, eh::header64::SIZEOF_EHDR).ok()?.try_into().ok()?;

@@ -22,6 +22,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::image::elf::{self, ElfImage};
 use crate::image::modules::{Module, page_size};
+use crate::sums::SaturatingSum;
 use crate::targets::{Arch, FileMapping, Run, Target};
 
 /// The evidence for a file, the weakest first.
@@ -108,8 +109,8 @@ impl<'a> FileImage<'a> {
 
     /// Bytes of the file at these addresses of its own.
     fn bytes(&self, vaddr: u64, len: u64) -> Option<&'a [u8]> {
-        let holds = |p: &&ph::ProgramHeader| p.p_type == ph::PT_LOAD && vaddr.wrapping_sub(p.p_vaddr) < p.p_filesz;
-        let p = self.programs.iter().find(holds)?;
+        let contains = |p: &&ph::ProgramHeader| p.p_type == ph::PT_LOAD && vaddr.wrapping_sub(p.p_vaddr) < p.p_filesz;
+        let p = self.programs.iter().find(contains)?;
         let offset = p.p_offset.checked_add(vaddr - p.p_vaddr)?;
         bytes::get(self.file, usize::try_from(offset).ok()?, usize::try_from(len).ok()?)
     }
@@ -269,10 +270,10 @@ impl Segment {
     }
 }
 
-/// Returns the dumped bytes of `range`. `None` if some could not be read: those prove nothing.
-fn readable<'a>(target: &'a dyn Target, range: AddrRange) -> Option<Vec<Run<'a>>> {
+/// Returns the dumped bytes of `range`. `None` if some could not be read, since these prove nothing.
+pub(super) fn readable<'a>(target: &'a dyn Target, range: AddrRange) -> Option<Vec<Run<'a>>> {
     let runs = target.dumped_runs(range);
-    let read: u64 = runs.iter().map(|run| run.range.len()).fold(0, u64::saturating_add);
+    let read = runs.iter().map(|run| run.range.len()).saturating_sum();
     (read >= target.facts().space.dumped_in(range)).then_some(runs)
 }
 

@@ -13,7 +13,6 @@ use crate::image::pe_identity::{self, Evidence};
 use crate::image::symbol_dirs::{Location, Opened, SymbolDirs};
 use crate::memory::Overlay;
 use crate::range_map::RangeMap;
-use crate::sums::SaturatingSum;
 use crate::targets::{Facts, Target};
 
 /// The proof that a file is the module's, the weakest first.
@@ -251,12 +250,7 @@ fn same_bytes(target: &dyn Target, module: &Module, file: &[u8]) -> Option<bool>
     let mut compared = 0;
     for &m in &module.mappings {
         let mapping = &target.facts().space.files[m as usize];
-        let runs = target.dumped_runs(mapping.range);
-        // Bytes that could not be read prove nothing.
-        if runs.iter().map(|r| r.range.len()).saturating_sum() < target.facts().space.dumped_in(mapping.range) {
-            return None;
-        }
-        for run in runs {
+        for run in elf_identity::readable(target, mapping.range)? {
             if !is_read_only(target.facts(), module, run.range) {
                 continue;
             }

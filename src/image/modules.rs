@@ -198,8 +198,8 @@ fn repeats_headers(target: &dyn Target, module: &mut Module, f: &FileMapping, re
     true
 }
 
-/// Whether a mapping from offset 0 is a data segment of the preceding module, which has code, if there are no headers:
-/// code comes first in each copy of a file, and data last.
+/// Whether a mapping from offset 0 is a data segment of the preceding module. Used if that module has code and no
+/// headers. In each copy of a file, code comes first and data last.
 fn repeats_offset(
     target: &dyn Target,
     module: &Module,
@@ -297,7 +297,7 @@ pub(crate) fn is_pe_name(name: &str) -> bool {
 /// or code without execute permission.
 fn is_flat(target: &dyn Target, image: &ElfImage, mapping: &FileMapping) -> bool {
     let base = mapping.range.start;
-    let perms = target.facts().space.pieces.at(base).map(|p| target.facts().space.mappings[p.mapping as usize].perms);
+    let perms = perms(target, mapping);
     image
         .segments
         .iter()
@@ -347,13 +347,10 @@ fn contains_entry(target: &dyn Target, range: AddrRange) -> bool {
     [at::ENTRY, at::PHDR].iter().filter_map(|&key| target.facts().auxv(key)).any(|addr| range.contains(Addr::new(addr)))
 }
 
-/// Whether a file is mapped in parts of which some are code and others are not: plug-ins have any name. A file mapped
-/// executable as a whole is no program. Profilers map their logs so, for perf to see (jitdump).
+/// Whether some mappings of a file are executable and others are not. Plug-ins have any name. A file that is executable
+/// as a whole is no program: profilers map their logs (jitdump) that way, so that perf records the mapping.
 fn is_mapped_like_a_program<'a>(target: &dyn Target, parts: impl Iterator<Item = &'a FileMapping>) -> bool {
-    let space = &target.facts().space;
-    let access =
-        |f: &FileMapping| Some(space.mappings.get(space.pieces.at(f.range.start)?.mapping as usize)?.perms.exec);
-    let (code, data): (Vec<bool>, Vec<bool>) = parts.filter_map(access).partition(|&exec| exec);
+    let (code, data): (Vec<Perms>, Vec<Perms>) = parts.filter_map(|f| perms(target, f)).partition(|p| p.exec);
     !code.is_empty() && !data.is_empty()
 }
 

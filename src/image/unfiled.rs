@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, union};
 use crate::image::bundle::Bundle;
 use crate::image::metadata::{Metadata, find_root};
 use crate::image::modules::{Module, ModuleKind, file_name};
@@ -15,7 +15,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::targets::{MappingName, Target};
 
-/// The first bytes of a PE file.
+/// First bytes of a PE file.
 const MAGIC: [u8; 2] = *b"MZ";
 
 /// An address where an image may begin: the mapping in NT_FILE that begins there, and its end.
@@ -25,7 +25,7 @@ struct Start {
     mapping: Option<u32>,
 }
 
-/// Addresses where an image may begin, sorted.
+/// Returns the addresses where an image may begin, sorted.
 fn starts(target: &dyn Target) -> Vec<Start> {
     let space = &target.facts().space;
     let shared = (0..).zip(&space.files).filter(|(_, f)| f.offset == 0 && MappingName::of(&f.path).is_shared_memory());
@@ -39,7 +39,7 @@ fn starts(target: &dyn Target) -> Vec<Start> {
     all
 }
 
-/// Whether an assembly may be in such memory, so that the program is worth searching for the host's list.
+/// Whether an assembly may be in such memory. Only then is the host's list worth a search.
 pub(crate) fn has_any(target: &dyn Target) -> bool {
     !starts(target).is_empty()
 }
@@ -51,7 +51,7 @@ pub(crate) fn add_modules(
     bundle: Option<&Bundle>,
     modules: &mut Vec<Module>,
 ) {
-    let known = crate::addr::union(modules.iter().map(|m| m.range).collect());
+    let known = union(modules.iter().map(|m| m.range).collect());
     let is_known = |at: Addr| known.get(known.partition_point(|r| r.end <= at)).is_some_and(|r| r.contains(at));
     let mut found: Vec<Module> = Vec::new();
     let mut parts = 0;
@@ -76,7 +76,7 @@ fn assembly(memory: &dyn Memory, start: &Start, bundle: Option<&Bundle>) -> Opti
         let metadata = Metadata::at(memory, at, len).ok()?;
         Some(metadata.module()?.name.into_owned())
     };
-    // Sections have other offsets in the file than in memory, so that the metadata is found one way only.
+    // Sections have other offsets in the file than in memory, so only one of the two ways finds the metadata.
     let (flat, name) = name(true).map(|name| (true, name)).or_else(|| Some((false, name(false)?)))?;
     let length = match flat {
         true => image.sections.iter().map(|s| s.file_offset.saturating_add(s.file_size)).max()?,

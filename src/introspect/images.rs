@@ -147,8 +147,8 @@ fn claim_vdso(process: &Process, base: &Base, claims: &mut Claims) {
     if let Some(start) = target.facts().auxv(at::SYSINFO_EHDR).map(Addr::new)
         && let Some(mapping) = base.at(start)
     {
-        // The kernel maps its whole file, which has more after the one segment: section headers and symbols. A dump that
-        // joins mappings may have others behind it.
+        // The kernel maps its whole file, with section headers and symbols after the one segment. A dump that joins
+        // mappings may have others after it.
         let image = elf::read(&process.memory, start, page).map(|i| i.range.end);
         let is_own = mapping.range.start == start && mapping.range.len() <= limits::MAX_VDSO;
         let end = image.filter(|_| !is_own).unwrap_or(mapping.range.end).min(mapping.range.end);

@@ -138,8 +138,8 @@ impl StreamEnd {
 /// Copies `input`, decompressed if it is compressed, to an unlinked temporary file under `$TMPDIR`.
 ///
 /// `accepts` gets the first 512 bytes or more of the result. If it returns false, the rest is neither decompressed nor
-/// written. `memory` limits windows and dictionaries, in bytes. `file` is the compressed file, if `input` is one, so that its
-/// end can be read. A stream that breaks off yields the data before the break, and the reason.
+/// written. `memory` limits windows and dictionaries, in bytes. `file` is the compressed file, if `input` is one, so
+/// that its end can be read. A stream that breaks off yields the data before the break, and the reason.
 ///
 /// # Errors
 /// [`InflateError`], for example if the disk is full.

@@ -14,10 +14,10 @@ const HOLE: usize = 4096;
 /// Bytes buffered before they are written.
 const BUFFER: usize = 1 << 20;
 
-/// Bytes from which the kind of a file is known: the first block of a tar archive.
+/// Bytes needed to recognise a file format: the first block of a tar archive.
 const BEGINNING: usize = 512;
 
-/// Bytes kept of a file that is not wanted.
+/// Bytes written of a refused file, for the error message.
 const KEPT: usize = 4096;
 
 /// The unlinked temporary file for a decompressed core, with holes for zeros.
@@ -30,9 +30,9 @@ pub(super) struct Sink {
     holes: Vec<Range<u64>>,
     /// What could not be read back from the file.
     losses: Arc<Losses>,
-    /// Whether a file that begins like this is wanted.
+    /// Whether a file with this beginning may be a core.
     accepts: fn(&[u8]) -> bool,
-    /// Whether its beginning was accepted. `None` while it is too short.
+    /// The answer of `accepts`. `None` while the beginning is too short.
     accepted: Option<bool>,
 }
 
@@ -43,7 +43,7 @@ impl Sink {
         Ok(Sink { file, buffer, filled: 0, at: 0, holes: Vec::new(), losses, accepts, accepted: None })
     }
 
-    /// Whether the beginning of the file is that of something else. Nothing more is wanted then.
+    /// Whether `accepts` refused the beginning of the file. Then the rest is not needed.
     pub(super) fn is_refused(&self) -> bool {
         self.accepted == Some(false)
     }
@@ -52,7 +52,7 @@ impl Sink {
         self.at + self.filled as u64
     }
 
-    /// Whether the size limit is reached, or nothing more is wanted.
+    /// Whether the size limit is reached, or the file is refused.
     pub(super) fn is_full(&self) -> bool {
         self.is_refused() || self.len() >= limits::MAX_INFLATED
     }
@@ -100,7 +100,6 @@ impl Sink {
         if self.accepted.is_none() && self.at == 0 && bytes.len() >= BEGINNING {
             self.accepted = Some((self.accepts)(bytes));
         }
-        // Of other files only the beginning is kept, for the error message.
         let most = if self.is_refused() { KEPT.saturating_sub(self.at as usize) } else { usize::MAX };
         let mut rest = &bytes[..bytes.len().min(most)];
         while !rest.is_empty() {
@@ -134,9 +133,6 @@ impl Sink {
 
     /// The file, and its long holes.
     pub(super) fn finish(mut self) -> io::Result<(File, Vec<Range<u64>>)> {
-        if self.is_refused() && self.at == 0 {
-            self.filled = self.filled.min(KEPT);
-        }
         self.flush()?;
         self.file.set_len(self.at)?;
         self.holes.retain(|h| h.end - h.start >= limits::MIN_HOLE);

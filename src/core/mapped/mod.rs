@@ -3,10 +3,10 @@
 //! numbers too large for memory (`table`).
 //!
 //! Reading a mapped page that its file can't provide raises SIGBUS, which ends the program. After [`handle_sigbus`], a
-//! handler maps zero pages instead, and records the reason: the file became shorter ([`FileLoss::Shrank`]), or its disk
-//! failed ([`FileLoss::Unreadable`]). The command then reports a partial answer. A hole of a file on a full tmpfs raises
-//! SIGBUS too, because no page is left to read it into. That is a zero page, and no loss. Faults outside our mappings
-//! go to the previous handler.
+//! handler maps zero pages instead, and records the reason: the file became shorter ([`FileLoss::Shrank`]), or its
+//! disk failed ([`FileLoss::Unreadable`]). The command then reports a partial answer. A hole of a file on a full tmpfs
+//! raises SIGBUS too, because no page is left to read it into. That is a zero page, and no loss. Faults outside our
+//! mappings go to the previous handler.
 #![allow(unsafe_code)]
 
 #[cfg(target_os = "linux")]
@@ -105,7 +105,7 @@ impl MappedFile {
     pub(crate) fn forget(&self, place: Range<u64>) {
         #[cfg(target_os = "linux")]
         {
-            let page = crate::machine::page_size();
+            let page = page();
             let start = (place.start as usize).next_multiple_of(page);
             let end = (place.end as usize).min(self.map.len()) / page * page;
             if start < end {
