@@ -4,6 +4,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use coremap::units::human;
 use rustix::process::{Pid, Signal, kill_process};
@@ -257,11 +258,38 @@ fn a_screen_of_any_size_is_drawn() {
         pty.until("a picture", |screen| !screen.trim().is_empty());
     }
     // All of it is there again, whatever the terminal had kept of it.
-    let whole = |screen: &str| {
-        screen.starts_with("coremap explore  ") && screen.trim_end().ends_with("q quit") && screen.contains("v view")
-    };
-    let screen = pty.until("the whole screen", whole);
+    let screen = pty.until("the whole screen", is_whole);
     assert!(screen.contains("5 Malloc"), "{screen}");
+    pty.keys("q");
+    assert!(pty.end().success());
+}
+
+/// Whether the first and the last line of a list are complete.
+fn is_whole(screen: &str) -> bool {
+    screen.starts_with("coremap explore  ") && screen.trim_end().ends_with("q quit") && screen.contains("v view")
+}
+
+/// The terminal has the same size as before, but lost its text. The key and SIGWINCH arrive together.
+#[test]
+fn a_new_size_and_a_key_at_the_same_time_are_both_handled() {
+    if !there_is_one() {
+        return;
+    }
+    let mut pty = explore(80, 24, &core(THREADS));
+    pty.shows("\nFindings  ");
+    let program = Pid::from_raw(pty.pid() as i32).unwrap();
+    for (tab, heading) in [("2", "\nMemory  "), ("1", "\nFindings  "), ("2", "\nMemory  ")] {
+        kill_process(program, Signal::STOP).unwrap();
+        let stopped = || std::fs::read_to_string(format!("/proc/{}/stat", pty.pid())).unwrap().contains(") T ");
+        while !stopped() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        pty.keys(tab);
+        pty.resize(2, 1);
+        pty.resize(80, 24);
+        kill_process(program, Signal::CONT).unwrap();
+        pty.until("the whole screen", |screen| is_whole(screen) && screen.contains(heading));
+    }
     pty.keys("q");
     assert!(pty.end().success());
 }

@@ -103,7 +103,7 @@ impl Looking<'_> {
         let worker = begin()?;
         let mut drawn: Option<Instant> = None;
         loop {
-            let mut changed = self.news(&worker) | self.answered();
+            let mut changed = self.news(&worker) | self.answered() | screen.clear_if_resized()?;
             self.tick(&worker);
             let waits = self.state.making.is_some() || self.asked.is_some();
             // Anything that counts seconds is redrawn as they pass.
@@ -124,7 +124,7 @@ impl Looking<'_> {
                 let todo = match event::read()? {
                     Event::Key(key) => keys::press(&mut self.state, key),
                     Event::Resize(..) => {
-                        screen.resize()?;
+                        screen.set_resized();
                         None
                     }
                     _ => None,

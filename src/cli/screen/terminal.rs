@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ type Drawn = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
 /// The terminal while the screen has it.
 pub(super) struct Screen {
     terminal: Drawn,
+    /// Set when the terminal gets a new size, until [`Screen::clear_if_resized`].
+    resized: Arc<AtomicBool>,
 }
 
 impl Screen {
@@ -43,7 +45,12 @@ impl Screen {
     /// # Errors
     /// Errors of the terminal.
     pub(super) fn take() -> io::Result<Screen> {
-        Ok(Screen { terminal: taken()? })
+        let resized = Arc::<AtomicBool>::default();
+        // crossterm loses this signal if a key is pressed at the same time: it handles only the first event that
+        // epoll_wait returns (crossterm 0.29, event/source/unix/mio.rs).
+        #[cfg(unix)]
+        signal_hook::flag::register(signal_hook::consts::SIGWINCH, Arc::clone(&resized))?;
+        Ok(Screen { terminal: taken()?, resized })
     }
 
     /// Takes the terminal again after it was restored.
@@ -55,17 +62,25 @@ impl Screen {
         Ok(())
     }
 
-    /// Clears the terminal after its size has changed, because earlier output may be gone.
+    /// Records that the terminal has a new size.
+    pub(super) fn set_resized(&self) {
+        self.resized.store(true, Ordering::SeqCst);
+    }
+
+    /// Clears the terminal if it got a new size, because earlier output may be gone. Returns whether it did.
     ///
     /// # Errors
     /// Errors of the terminal.
-    pub(super) fn resize(&mut self) -> io::Result<()> {
+    pub(super) fn clear_if_resized(&mut self) -> io::Result<bool> {
+        if !self.resized.swap(false, Ordering::SeqCst) {
+            return Ok(false);
+        }
         let _held = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         if TAKEN.load(Ordering::SeqCst) {
             let size = self.terminal.size()?;
             self.terminal.resize(Rect::from((Position::ORIGIN, size)))?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Draws the screen, unless the terminal was restored in the meantime.

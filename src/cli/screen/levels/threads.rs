@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use coremap::commands::stacks::StackRow;
 use coremap::commands::threads::GroupRow;
+use coremap::program::tid_text;
 use coremap::program::units::{count, exact, human};
-use coremap::report::{StackState, ThreadRow};
+use coremap::report::{StackState, ThreadRow, WaitKind};
 
 use crate::cli::screen::level::{Column, Level, Mark, Opens, Row};
 use crate::cli::screen::look::Threads;
@@ -99,7 +100,7 @@ fn one(stack: &StackRow, thread: Option<&ThreadRow>, takes: fn(&StackRow) -> Opt
         name: does,
         bytes: takes(stack),
         cells: vec![
-            tid.map_or_else(|| "-".to_owned(), |tid| tid.to_string()),
+            tid.map_or_else(|| "-".to_owned(), tid_text),
             name.cloned().unwrap_or_default(),
             role.to_owned(),
             size(stack.in_use),
@@ -115,7 +116,8 @@ fn one(stack: &StackRow, thread: Option<&ThreadRow>, takes: fn(&StackRow) -> Opt
 
 fn waits(wait: &coremap::report::WaitRow) -> String {
     let of = wait.r#type.as_ref().map_or_else(String::new, |name| format!(" ({name})"));
-    let owner = wait.owner_tid.map_or_else(String::new, |tid| format!(", held by {tid}"));
+    let role = if wait.kind == WaitKind::Join { "thread" } else { "held by" };
+    let owner = wait.owner_tid.map_or_else(String::new, |tid| format!(", {role} {}", tid_text(tid)));
     format!("{} {}{of}{owner}", wait.kind, wait.object)
 }
 
@@ -133,7 +135,7 @@ fn by_stack(report: &Threads) -> Level {
         };
         let does = all().find_map(|stack| stack.does.clone());
         let top = group.frames.first().map(|frame| frame.title());
-        let tids: Vec<String> = group.tids.iter().take(LISTED).map(u32::to_string).collect();
+        let tids: Vec<String> = group.tids.iter().take(LISTED).map(|&tid| tid_text(tid)).collect();
         let more = group.tids.len().saturating_sub(tids.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let first = group.tids.first().copied();
