@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <sys/wait.h>
 
-static void tell(const char *what) {
+static void print_stack(const char *what) {
     pthread_attr_t attr;
     void *low;
     size_t size;
@@ -17,12 +17,12 @@ static void tell(const char *what) {
     printf("{\"what\": \"%s\", \"low\": %lu, \"size\": %zu}", what, (unsigned long)low, size);
 }
 
-static void *joined(void *arg) { tell("joined"); printf(",\n"); return arg; }
-static void *waiting(void *arg) { tell("waiting"); printf(",\n"); fflush(stdout); pause(); return arg; }
+static void *joined(void *arg) { print_stack("joined"); printf(",\n"); return arg; }
+static void *waiting(void *arg) { print_stack("waiting"); printf(",\n"); fflush(stdout); pause(); return arg; }
 
 static void *forking(void *arg) {
     sleep(1);
-    tell("forking");
+    print_stack("forking");
     printf("],\n");
     fflush(stdout);
     pid_t child = fork();
@@ -37,7 +37,7 @@ static void *forking(void *arg) {
 int main(void) {
     pthread_t thread, other;
     printf("{\"parent\": %d, \"stacks\": [\n", getpid());
-    tell("main");
+    print_stack("main");
     printf(",\n");
     pthread_create(&other, 0, waiting, 0);
     pthread_create(&other, 0, forking, 0);
