@@ -7,6 +7,7 @@ pub use crate::core::inflate::Compression;
 pub use crate::core::producer::DIAG_PAGE_SIZE;
 pub use crate::runtimes::hotspot::heap::Generation as HotSpotGeneration;
 pub use crate::shell::quoted;
+pub use crate::targets::threads::tid_text;
 
 use crate::session::Session;
 

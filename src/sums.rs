@@ -1,7 +1,7 @@
 //! Sums that cannot overflow.
 //!
 //! Figures come from cores, notes and texts that may contain any number, so any sum of them may exceed its type. Such a
-//! sum stays at the type's limit. `tests/all/source_rules.rs` rejects other sums.
+//! sum stays at the type's limit. `tests/all/source_rules.rs` rejects `Iterator::sum`.
 
 /// A number type with saturating addition.
 pub(crate) trait Saturating: Copy {

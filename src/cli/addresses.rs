@@ -42,8 +42,8 @@ pub(super) fn split_either_way<'w>(command: &str, words: &'w [String]) -> Result
     split(command, words)
 }
 
-/// Addresses as the user wrote them. `-` in `texts` reads more from standard input, separated by spaces or lines. Read
-/// them before the core is opened: a stopped process must not wait for whoever writes them.
+/// Returns the addresses as the user wrote them. For `-` it reads them from standard input, separated by spaces or
+/// lines. Call this before the core is opened: a stopped process must not wait for whoever writes them.
 ///
 /// # Errors
 /// [`Failure`] if standard input can't be read.
@@ -64,7 +64,7 @@ pub(super) fn read(texts: &[String]) -> Result<Vec<String>, Failure> {
 /// Parses addresses that [`read`] returned.
 ///
 /// # Errors
-/// [`Failure::Usage`] for the first that is none.
+/// [`Failure::Usage`] for the first text that is not an address.
 pub(super) fn parse(texts: &[String], process: &Process) -> Result<Vec<Addr>, Failure> {
     texts.iter().map(|text| address::read(text, process)).collect()
 }

@@ -8,6 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use coremap::program::stops;
+use coremap::program::units::count;
 
 /// Maximum length of the queue in bytes for text that can be left out.
 const MAX_WAITING: usize = 1 << 20;
@@ -49,11 +50,11 @@ impl Queue {
         CHANGED.notify_all();
     }
 
-    /// Returns the waiting text, and how much was left out before it.
+    /// Returns the waiting text, then a line that says how much was left out.
     fn take(&mut self) -> Vec<u8> {
         let mut text = std::mem::take(&mut self.waiting);
         if self.left_out > 0 {
-            text.extend(format!("coremap: {} more lines of the log are left out\n", self.left_out).bytes());
+            text.extend(format!("coremap: {} of the log left out\n", count(self.left_out, "line")).bytes());
             self.left_out = 0;
         }
         text

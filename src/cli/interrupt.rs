@@ -9,14 +9,14 @@ use coremap::program::stops;
 
 use crate::cli::{console, progress, screen};
 
-/// Maximum time that the end of the program waits until the progress line is removed from the terminal.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// Maximum time to wait until the terminal has taken the last text.
+const MAX_FLUSH: Duration = Duration::from_millis(200);
 
 /// File to remove if the program is ended now.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// Thread to wake at the first signal, which then does not end the program.
-static WHO_ENDS_ITSELF: Mutex<Option<std::thread::Thread>> = Mutex::new(None);
+static ENDING_THREAD: Mutex<Option<std::thread::Thread>> = Mutex::new(None);
 
 /// Whether that thread was woken by a signal.
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -24,7 +24,7 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 /// From here on, the first signal that would end the program only sets [`is_ending`] and wakes this thread. The second
 /// one ends the program.
 pub(crate) fn end_by_myself() {
-    *WHO_ENDS_ITSELF.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
+    *ENDING_THREAD.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
 }
 
 /// Whether a signal requested the program to end.
@@ -33,9 +33,9 @@ pub(crate) fn is_ending() -> bool {
 }
 
 /// Wakes the thread that ends the program itself. Returns false if there is none, or if it was woken before.
-fn told() -> bool {
-    let who = WHO_ENDS_ITSELF.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(thread) = &*who else { return false };
+fn wake_ending_thread() -> bool {
+    let thread = ENDING_THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(thread) = &*thread else { return false };
     let first = !ENDING.swap(true, Ordering::AcqRel);
     thread.unpark();
     first
@@ -48,10 +48,10 @@ pub(crate) fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
 
 /// Restores the terminal and removes the unfinished file.
 fn clean_up() -> MutexGuard<'static, Option<PathBuf>> {
-    // The terminal may take no text.
+    // A stopped process must not wait for the terminal.
     stops::release_all();
     progress::clear();
-    console::flush_within(LAST_WORDS);
+    console::flush_within(MAX_FLUSH);
     screen::give_back();
     // The lock is held to the end, so that no file is made in between.
     let unfinished = unfinished();
@@ -72,14 +72,13 @@ pub(crate) fn clean_up_when_ended() {
 
     // With this handler, a write beyond `ulimit -f` fails instead of ending the program.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
-    let ignored = ignored();
-    let ending = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(move |s| ignored & (1 << (s - 1)) == 0);
+    let ending = not_ignored([SIGINT, SIGTERM, SIGHUP]);
     let (begun, waits) = std::sync::mpsc::channel();
     let begun = std::thread::Builder::new().name("signals".into()).stack_size(256 << 10).spawn(move || {
         let Ok(mut signals) = Signals::new(ending) else { return };
         let _ = begun.send(());
         for signal in signals.forever() {
-            if told() {
+            if wake_ending_thread() {
                 continue;
             }
             let _held = clean_up();
@@ -99,8 +98,7 @@ pub(crate) fn suspend_between_stops() {
     use signal_hook::consts::{SIGTSTP, SIGTTIN, SIGTTOU};
     use signal_hook::iterator::Signals;
 
-    let ignored = ignored();
-    let suspending = [SIGTSTP, SIGTTIN, SIGTTOU].into_iter().filter(move |s| ignored & (1 << (s - 1)) == 0);
+    let suspending = not_ignored([SIGTSTP, SIGTTIN, SIGTTOU]);
     // Without this thread, the signals keep their default effect.
     let _ = std::thread::Builder::new().name("suspend".into()).stack_size(256 << 10).spawn(move || {
         let Ok(mut signals) = Signals::new(suspending) else { return };
@@ -125,7 +123,7 @@ pub(crate) fn suspend() {
 #[cfg(windows)]
 pub(crate) fn clean_up_when_ended() {
     let _ = ctrlc::set_handler(|| {
-        if told() {
+        if wake_ending_thread() {
             return;
         }
         let _held = clean_up();
@@ -137,10 +135,12 @@ pub(crate) fn clean_up_when_ended() {
 #[cfg(windows)]
 const INTERRUPTED: i32 = 0xc000_013a_u32 as i32;
 
-/// Signals that the program was started with as ignored, as by `nohup`. One bit per signal.
+/// Returns `signals` without those that the program was started to ignore, as `nohup` does.
 #[cfg(unix)]
-fn ignored() -> u64 {
+fn not_ignored(signals: [i32; 3]) -> impl Iterator<Item = i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    // One bit per signal.
+    let ignored = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    signals.into_iter().filter(move |s| ignored & (1 << (s - 1)) == 0)
 }

@@ -51,7 +51,7 @@ fn run() -> ExitCode {
             }
             return match e.print().and_then(|()| io::stdout().flush()) {
                 Ok(()) => Exit::Done.into(),
-                Err(e) => told(&Failure::Output(e)),
+                Err(e) => failed(&Failure::Output(e)),
             };
         }
     };
@@ -65,12 +65,12 @@ fn run() -> ExitCode {
     }
     match args.command.run(&args.common) {
         Ok(exit) => exit.into(),
-        Err(failure) => told(&failure),
+        Err(failure) => failed(&failure),
     }
 }
 
 /// Prints why there is no answer on stderr, and returns the exit status.
-fn told(failure: &Failure) -> ExitCode {
+fn failed(failure: &Failure) -> ExitCode {
     if !failure.is_broken_pipe() {
         output::message(&failure.to_string());
     }

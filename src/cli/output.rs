@@ -5,9 +5,8 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use coremap::commands::{self, Subject, envelope};
 use coremap::diag::{Warning, WarningCode};
 use coremap::process::Process;
-use coremap::program::no_runtime;
-use coremap::program::stops;
 use coremap::program::units::count;
+use coremap::program::{no_runtime, stops};
 use coremap::render::{self, Document, DrawOptions, Render};
 use coremap::report::{ConditionRow, Envelope};
 use coremap::session::Session;
@@ -84,8 +83,8 @@ pub(crate) fn answer_with<T: Render>(
     write_answer(before, command, common, session, body, false)
 }
 
-/// The same for an answer that may be empty, if `nothing`. If data was lost, an empty table must not say that there is
-/// nothing.
+/// The same for an answer that is empty if `nothing`. Its status is then 1. If data was lost, its table says so, since
+/// there may be something.
 pub(crate) fn answer_or_nothing<T: Render>(
     command: &'static str,
     common: &Common,
@@ -93,7 +92,7 @@ pub(crate) fn answer_or_nothing<T: Render>(
     body: T,
     nothing: bool,
 ) -> Result<Exit, Failure> {
-    Ok(write_answer(&[], command, common, session, body, nothing)?.or_nothing(nothing))
+    write_answer(&[], command, common, session, body, nothing)
 }
 
 fn write_answer<T: Render>(
@@ -105,7 +104,7 @@ fn write_answer<T: Render>(
     nothing: bool,
 ) -> Result<Exit, Failure> {
     let of_runtime = commands::named(command).is_some_and(|command| command.subject == Subject::Runtime);
-    // Before the envelope, which lets a stopped process run on.
+    // Before the envelope, because a stopped process resumes there.
     let without_runtime = (of_runtime && session.runtimes().is_empty()).then(|| no_runtime(session));
     let report = envelope(command, session, body);
     let is_listed = common.form() == Format::Table && report.body.lists_warnings();
@@ -113,7 +112,8 @@ fn write_answer<T: Render>(
     let sources: Vec<Origin<'_>> = before.iter().copied().chain([source]).collect();
     let is_incomplete = nothing && report.warnings.iter().any(|warning| warning.is_partial);
     let table = Table { instead: without_runtime.as_deref(), is_incomplete, with_warnings: is_listed };
-    end(common, command, &sources, |out| write_report(common, &report, &table, out))
+    let exit = end(common, command, &sources, |out| write_report(common, &report, &table, out))?;
+    Ok(exit.or_nothing(nothing))
 }
 
 /// Writes an answer in the requested format, and ends it. Its `sources` are no longer open; they include the
@@ -126,7 +126,7 @@ pub(crate) fn answer_of<T: Render>(
     end(common, report.command, sources, |out| write_report(common, report, &Table::default(), out))
 }
 
-/// What a table has beside the answer's own text.
+/// Texts of a table beside the answer's own.
 #[derive(Default)]
 struct Table<'a> {
     /// The sentence that replaces an empty table.
@@ -204,7 +204,7 @@ pub(crate) enum Origin<'a> {
 /// Ends an answer. Every command ends here, whatever its format: no other code prints warnings about cores or
 /// decides that an answer is incomplete.
 ///
-/// `write` writes the answer to stdout, which may take until somebody reads it. So stopped processes resume before.
+/// `write` writes the answer to stdout, and may have to wait for a reader. So stopped processes resume before.
 /// Losses are collected after it, because some formats read the core while they are written. JSON contains warnings,
 /// so [`envelope`] has collected its own before.
 pub(crate) fn end(
@@ -214,7 +214,7 @@ pub(crate) fn end(
     write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
 ) -> Result<Exit, Failure> {
     stops::release_all();
-    // What is on the same terminal must be there first.
+    // On a terminal, earlier messages come before the answer.
     if io::stdout().is_terminal() {
         console::flush();
     }

@@ -101,7 +101,7 @@ fn draw(words: &'static str, (done, total): (u64, u64)) {
     line.tick();
 }
 
-/// Where the line is drawn. On Windows no process is ever stopped, and indicatif knows its older consoles.
+/// Returns the terminal of the line. On Windows no process is ever stopped, and indicatif knows its older consoles.
 #[cfg(windows)]
 fn terminal() -> ProgressDrawTarget {
     ProgressDrawTarget::stderr()
@@ -125,7 +125,7 @@ mod queued {
     /// Width in columns if the terminal reports none.
     const WIDTH: u16 = 80;
 
-    /// The part of a picture that was drawn so far.
+    /// Text that was drawn and not flushed yet.
     #[derive(Debug, Default)]
     pub(super) struct Queued(Mutex<String>);
 

@@ -67,11 +67,12 @@ pub struct WaitRow {
     pub object: Addr,
     /// Type of the object.
     pub r#type: Option<String>,
-    /// Thread that holds the lock, by its system id. `null` if it is free or the owner is unknown.
+    /// Thread that holds the lock, or whose end the thread waits for, by its system id. `null` if there is none, or it
+    /// is unknown.
     pub owner_tid: Option<u32>,
-    /// Thread that holds the lock, by its id in the runtime.
+    /// The same thread by its id in the runtime.
     pub owner_managed_id: Option<u32>,
-    /// Whether the owner's thread has certainly ended, so that nothing can release the lock.
+    /// Whether this thread has certainly ended, so that nothing can release the lock.
     pub owner_ended: bool,
     /// The evidence for it, in a sentence.
     pub how: &'static str,

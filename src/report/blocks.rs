@@ -72,8 +72,9 @@ pub struct ClusterRow {
     pub category: Option<String>,
     /// Allocator of the blocks. `null` for the C library's malloc.
     pub allocator: Option<AllocatorName>,
-    /// Bytes of the blocks in pages that the process wrote: resident pages if that is known, otherwise pages in the
-    /// core that are not all zero. `null` if not measured: blocks below 4 KiB, and clusters below 16 MiB.
+    /// Bytes of the blocks in pages that the process wrote: resident and swapped pages if those are known, otherwise
+    /// pages in the core that are not all zero. `null` if not measured: blocks below 4 KiB, clusters below 16 MiB, and
+    /// blocks that are not in the core.
     pub written: Option<u64>,
 }
 

@@ -70,7 +70,7 @@ pub struct Envelope<T> {
 }
 
 impl<T> Envelope<T> {
-    /// The answer of a command of this version of coremap.
+    /// Creates the answer of a command, with the version of this program.
     pub fn new(command: &'static str, core: CoreRow, warnings: Vec<Warning>, body: T) -> Envelope<T> {
         Envelope { schema_version: SCHEMA_VERSION, coremap: env!("CARGO_PKG_VERSION"), command, core, warnings, body }
     }

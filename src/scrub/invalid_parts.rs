@@ -1,5 +1,5 @@
-//! Tests that fill the invalid parts of kept structures with canaries, none of which may be left. Offsets and conditions
-//! are those of the runtimes' sources, not of coremap's tables.
+//! Tests that fill the invalid parts of kept structures with canaries and check that scrubbing overwrites all of them.
+//! Offsets and conditions are from the runtimes' sources, not from coremap's tables.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use crate::runtimes::api::{Object, UnwalkedRanges};
 use crate::session::Session;
 use crate::targets::PieceState;
 
-/// A byte that is in no address, no text and no small number.
+/// A byte that no address, text or small number contains.
 const CANARY: u8 = 0xc7;
 
 /// Opens the core at `path`, unpacked or not.
@@ -58,7 +58,7 @@ fn none_is_left(core: &str, find: impl Fn(&Session<'_>) -> Vec<AddrRange>) -> us
     ranges.len()
 }
 
-/// All objects of the first runtime whose type has this name.
+/// Returns the first runtime's objects of the type with this name.
 fn objects(session: &Session<'_>, name: &str) -> Vec<Object> {
     let heap = session.runtimes().first().unwrap().heap().unwrap();
     let mut out = Vec::new();
@@ -76,7 +76,7 @@ fn objects(session: &Session<'_>, name: &str) -> Vec<Object> {
 /// Size in bytes of the collector's header, which precedes an object and is part of its block.
 const GC_HEAD: u64 = 16;
 
-/// From `offset` in the object to the end of its block, in whole words.
+/// The range from `offset` in the object to the end of its block, in whole words.
 fn rest(object: &Object, offset: u64) -> AddrRange {
     let end = object.addr.saturating_add(object.size - GC_HEAD);
     AddrRange::new(object.addr.saturating_add(offset), end.align_down(8))
@@ -86,25 +86,19 @@ fn part(object: &Object, from: u64, to: u64) -> AddrRange {
     AddrRange::new(object.addr.saturating_add(from), object.addr.saturating_add(to))
 }
 
-/// Include/internal/pycore_frame.h: `_f_frame_data` is in use once the function has returned, and `f_frame` points
-/// there. Offsets of `f_frame` and `_f_frame_data`.
+/// Returns the unused `_f_frame_data` of frame objects, at offset `own`. It is in use once the function has returned;
+/// then `f_frame`, at offset 24, points there (Include/internal/pycore_frame.h).
 fn frames(session: &Session<'_>, own: u64) -> Vec<AddrRange> {
     let is_elsewhere = |object: &Object| {
-        let frame = session.process.memory.peek_ptr(object.addr.saturating_add(24));
+        let frame = peek_ptr(&session.process.memory, object.addr.saturating_add(24));
         frame != object.addr.saturating_add(own)
     };
     let all = objects(session, "frame");
     all.iter().filter(|object| is_elsewhere(object)).map(|object| rest(object, own)).collect()
 }
 
-trait PeekPtr {
-    fn peek_ptr(&self, at: Addr) -> Addr;
-}
-
-impl<M: Memory> PeekPtr for M {
-    fn peek_ptr(&self, at: Addr) -> Addr {
-        Addr::new(self.peek_u64(at).unwrap())
-    }
+fn peek_ptr(memory: &dyn Memory, at: Addr) -> Addr {
+    Addr::new(memory.peek_u64(at).unwrap())
 }
 
 #[test]
@@ -153,13 +147,13 @@ fn registers_that_a_helper_of_dotnet_saved() {
         let states = marks.filter(|mark| mark.class.starts_with("HelperMethodFrame")).map(|mark| mark.addr);
         let mut out = Vec::new();
         for state in states.map(|frame| frame.saturating_add(48)) {
-            let unwound = !memory.peek_ptr(state.saturating_add(112)).is_null();
+            let unwound = !peek_ptr(memory, state.saturating_add(112)).is_null();
             for i in 0..6 {
                 let slot = match unwound {
-                    true => memory.peek_ptr(state.saturating_add(64 + 8 * i)),
+                    true => peek_ptr(memory, state.saturating_add(64 + 8 * i)),
                     false => state.saturating_add(16 + 8 * i),
                 };
-                let value = memory.peek_ptr(slot);
+                let value = peek_ptr(memory, slot);
                 if session.process.mapping_at(value).is_none() {
                     out.push(AddrRange::sized(slot, 8));
                 }

@@ -171,7 +171,7 @@ words! {
         /// Its innermost method waits.
         #[default]
         Waiting = "waiting",
-        /// What the innermost method awaited is done, and it has not gone on.
+        /// What the innermost method awaited is done, but the method has not resumed yet.
         Ready = "ready",
         /// Its innermost method runs.
         Running = "running",

@@ -331,11 +331,11 @@ impl Row {
         self.shown += 1;
         let readable = moment.kinds.values().map(|k| k.readable).fold(0, u64::saturating_add);
         let rss = moment.kernel.rss.map_or_else(|| format!("({})", human(readable)), human);
-        let stood = moment.cost.stopped_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1} ms"));
+        let stopped = moment.cost.stopped_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1} ms"));
         let after = seconds(moment.seconds.round());
         let took = format!("{:.1} ms", moment.cost.wall_ms);
         let (look, threads) = (moment.look, moment.threads);
-        let line = format!("{look:>6}  {after:>9}  {rss:>11}  {threads:>8}  {stood:>12}  {took:>10}\n");
+        let line = format!("{look:>6}  {after:>9}  {rss:>11}  {threads:>8}  {stopped:>12}  {took:>10}\n");
         console::print(line.as_bytes());
     }
 }

@@ -48,8 +48,8 @@ impl Command for Symbolicate {
         };
         is_text(text, core, input.fill_buf().map_err(|e| unreadable(text, &e))?)?;
         // A stopped process must wait neither for the writer of the text nor for the reader of the answer.
-        let is_stopped = names_process(core);
-        if is_stopped {
+        let is_running = names_process(core);
+        if is_running {
             let mut whole = spooled_tempfile(BUFFER);
             io::copy(&mut input, &mut whole).and_then(|_| whole.rewind()).map_err(|e| unreadable(text, &e))?;
             input = Box::new(BufReader::with_capacity(BUFFER, whole));
@@ -70,14 +70,14 @@ impl Command for Symbolicate {
             return Ok(answer(Self::NAME, common, &session, report)?.or_nothing(nothing));
         }
         let mut report = None;
-        let mut answer = if is_stopped { Some(spooled_tempfile(BUFFER)) } else { None };
-        if let Some(answer) = &mut answer {
-            report = Some(symbolicate(answer)?);
-            answer.rewind()?;
+        let mut spool = is_running.then(|| spooled_tempfile(BUFFER));
+        if let Some(spool) = &mut spool {
+            report = Some(symbolicate(spool)?);
+            spool.rewind()?;
         }
         let exit = end(common, Self::NAME, &[Origin::Open(&process)], |out| {
-            match &mut answer {
-                Some(answer) => drop(io::copy(answer, out)?),
+            match &mut spool {
+                Some(spool) => drop(io::copy(spool, out)?),
                 None => report = Some(symbolicate(out)?),
             }
             Ok(())

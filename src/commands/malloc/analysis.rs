@@ -65,8 +65,9 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     let trimmable = written(session, &pages.collect::<Vec<_>>(), malloc.arenas.len());
     for (i, arena) in malloc.arenas.iter().enumerate() {
         let parts: Vec<_> = walked.iter().filter(|(of, ..)| *of == i).collect();
-        let mut row = arena_row(i, arena, &lists, parts.iter().map(|(_, part, tally, walked)| (part, tally, walked)));
-        row.trimmable = trimmable.get(i).copied().unwrap_or(0);
+        let trimmable = trimmable.get(i).copied().unwrap_or(0);
+        let walks = parts.iter().map(|(_, part, tally, walked)| (part, tally, walked));
+        let row = arena_row(i, arena, &lists, trimmable, walks);
         report.total.committed.add_saturating(row.committed);
         add_to_total(&mut report.total, &row);
         report.arenas.push(row);
@@ -220,6 +221,7 @@ fn arena_row<'a>(
     index: usize,
     arena: &Arena,
     lists: &FreeLists,
+    trimmable: u64,
     parts: impl Iterator<Item = (&'a ChunkRange, &'a Tally, &'a WalkSummary)>,
 ) -> ArenaRow {
     let mut states = [ChunkSum::default(); State::COUNT];
@@ -267,11 +269,11 @@ fn arena_row<'a>(
         trimmed,
         overhead,
         foreign,
-        unknown: lost + of(State::Unknown).bytes,
+        unknown: lost.saturating_add(of(State::Unknown).bytes),
         lost,
         fragmentation: (inside > 0).then(|| (free.bytes as f64 / inside as f64 * 1e4).round() / 1e4),
         largest_free: largest,
-        trimmable: 0,
+        trimmable,
         last_remainder: arena.last_remainder,
     }
 }

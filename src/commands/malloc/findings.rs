@@ -1,5 +1,6 @@
 //! Findings about malloc: leak patterns and free memory.
 
+use crate::analysis::blocks::FILLED;
 use crate::analysis::resident::{is_known, written};
 use crate::commands::malloc::report::{ArenaRow, MallocReport};
 use crate::map::Confidence;
@@ -24,9 +25,6 @@ const MIN_SHARE_PERCENT: u64 = 10;
 
 /// Minimum size of equal blocks together, in bytes.
 const MIN_EQUAL_BYTES: u64 = 16 << 20;
-
-/// Bytes at the start of a block that are compared with its fill byte.
-const FILL_CHECKED: u64 = 4096;
 
 /// Minimum number of arenas to be reported. glibc makes one for each thread that finds the others in use, up to eight
 /// per processor (arena.c, NARENAS_FROM_NCORES).
@@ -181,15 +179,15 @@ pub(super) fn equal_blocks(report: &MallocReport) -> Vec<Finding> {
             let name = c.allocator.map_or("malloc", AllocatorName::name);
             let content = match (&c.symbol, c.fill, c.first_word) {
                 (Some(symbol), ..) => format!(", each beginning with {symbol}"),
-                (_, Some(fill), _) if c.size > FILL_CHECKED => {
-                    format!(", each beginning with {} of byte {fill:#04x}", round(FILL_CHECKED))
+                (_, Some(fill), _) if c.size > FILLED => {
+                    format!(", each beginning with {} of byte {fill:#04x}", round(FILLED))
                 }
                 (_, Some(fill), _) => format!(", each filled with byte {fill:#04x}"),
                 (.., Some(word)) => format!(" with the same first word, {word}"),
                 _ => String::new(),
             };
             // Only blocks that were compared as a whole are equal.
-            let equal = if c.fill.is_some() && c.size <= FILL_CHECKED { "equal " } else { "" };
+            let equal = if c.fill.is_some() && c.size <= FILLED { "equal " } else { "" };
             let written = match c.written {
                 Some(written) if written < c.bytes => format!(", {} of it written", round(written)),
                 _ => String::new(),

@@ -132,11 +132,9 @@ pub(in crate::commands) fn pointed_at(session: &Session<'_>, addrs: &[Addr], pro
     let Some(values) = targets.iter().map(|(_, range)| *range).reduce(hull) else { return HashSet::new() };
     let within = session.map().regions.iter().filter(|region| region.kind != Kind::DoubleMapped);
     let within = union(within.map(|region| region.range).collect());
-    let mut found: HashSet<Addr> = HashSet::new();
-    found.extend(
-        targets.iter().filter(|(_, range)| !registers(session.process, *range).is_empty()).map(|(addr, _)| *addr),
-    );
-    // A pointer inside the target itself is none that `refs` lists.
+    let in_registers = targets.iter().filter(|(_, range)| !registers(session.process, *range).is_empty());
+    let mut found: HashSet<Addr> = in_registers.map(|(addr, _)| *addr).collect();
+    // `refs` doesn't list pointers inside the target.
     let keep = |share: &mut HashSet<Addr>, at: Addr, value: Addr| {
         let hit = targets.iter().filter(|(_, range)| range.contains(value) && !range.contains(at));
         share.extend(hit.map(|(addr, _)| *addr));

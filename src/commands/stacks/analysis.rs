@@ -14,6 +14,7 @@ use crate::native::{StackState, ThreadStack};
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
 use crate::session::Session;
+use crate::sums::{SaturatingAdd, SaturatingSum};
 use crate::targets::threads::tid_text;
 use crate::units::round;
 
@@ -60,7 +61,7 @@ fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
         group.reserved = add(group.reserved, row.reserved);
         group.in_use = add(group.in_use, row.in_use);
         if row.low.is_some() && !row.lost {
-            group.touched = group.touched.and_then(|sum| Some(sum.saturating_add(row.touched?)));
+            group.touched.add_saturating(row.touched);
         }
         group.written = group.written.map(|sum| add(sum, row.written));
         if group.tids.len() < MAX_LISTED {
@@ -97,7 +98,7 @@ pub(in crate::commands) fn measure(session: &Session<'_>, zeros: Option<&ZeroMap
     rows
 }
 
-/// Stacks of fibers that wait. No thread has a register in them, so the map knows them from the fibers' contexts.
+/// Returns the stacks of waiting fibers, which the map has from the fibers' contexts. No thread has a register in them.
 fn fiber_stacks(session: &Session<'_>) -> Vec<ThreadStack> {
     let regions = &session.map().regions;
     let fibers = regions.iter().enumerate().filter(|(_, r)| r.kind == Kind::Stack && &*r.detail == FIBER_STACK);
@@ -169,11 +170,6 @@ fn high_water_mark(session: &Session<'_>, s: &ThreadStack, first_written: Option
     (session.process.space().dumped_in(below) == below.len()).then(|| s.stack.end.since(mark))
 }
 
-/// Whether the core has a stack from its low end on, so that it shows how much of it was ever written.
-fn shows_depth(row: &StackRow) -> bool {
-    row.touched.is_some()
-}
-
 fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
     // A stack in a malloc block counts as malloc memory.
     let known = || rows.iter().filter(|r| r.low.is_some() && r.kind == Some(Kind::Stack));
@@ -184,17 +180,12 @@ fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
         reserved: add(|r| r.reserved),
         guard: add(|r| r.guard),
         in_use: add(|r| r.in_use),
-        touched: sum_of_touched(known()).filter(|_| zero_fill),
+        touched: zero_fill.then(|| known().filter(|r| !r.lost).map(|r| r.touched).saturating_sum()).flatten(),
         in_core: add(|r| Some(r.in_core)),
         zero: zero_fill.then(|| add(|r| r.zero)),
         written: zero_fill.then(|| add(|r| r.written)),
         ..StacksTotal::default()
     }
-}
-
-/// Sum of the high-water marks. `None` if one is unknown, except those of stacks whose contents are lost.
-fn sum_of_touched<'a>(rows: impl Iterator<Item = &'a StackRow>) -> Option<u64> {
-    rows.filter(|r| !r.lost).map(|r| r.touched).try_fold(0u64, |sum, touched| Some(sum.saturating_add(touched?)))
 }
 
 /// Computes resident sums over all stacks and over each group. They are not added up from the rows, because more is
@@ -254,10 +245,10 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
             format!(" ({} of them {} each)", same, round(size))
         });
         match written {
-            Some(written) if !threads.iter().all(|r| r.lost || shows_depth(r)) => {
+            Some(written) if threads.iter().any(|r| !r.lost && r.touched.is_none()) => {
                 text.push_str(&format!(
-                    ". {} of it is in the core and not zero. The core has only the upper part of stacks, so how much was \
-                     ever written is unknown",
+                    ". {} of it is in the core and not zero. The core has only the upper part of some stacks, so how \
+                     much was ever written is unknown",
                     round(written)
                 ));
             }

@@ -93,7 +93,7 @@ fn show_virtual(doc: &mut Document<'_>, threads: &VirtualThreads) {
         let name = |thread: &VirtualThreadRow| {
             let id = thread.id.map_or_else(|| thread.object.to_string(), |id| format!("#{id}"));
             let name = thread.name.as_ref().map_or_else(String::new, |name| format!(" \"{name}\""));
-            let on = thread.carrier_tid.map_or_else(String::new, |tid| format!(" on thread {tid}"));
+            let on = thread.carrier_tid.map_or_else(String::new, |tid| format!(" on thread {}", tid_text(tid)));
             format!("{id}{name}{on}")
         };
         let named: Vec<String> = group.threads.iter().take(MAX_LISTED).map(name).collect();
@@ -182,7 +182,7 @@ fn wait_line(wait: &WaitRow) -> String {
         WaitKind::Notify => return format!("waits for notify on {object}{guess}"),
         WaitKind::Park => return format!("is parked on {object}{guess}"),
         WaitKind::Join => {
-            let whom = wait.owner_tid.map_or_else(|| object.clone(), |tid| tid.to_string());
+            let whom = wait.owner_tid.map_or_else(|| object.clone(), tid_text);
             return format!("waits for thread {whom} to end{guess}");
         }
     }

@@ -113,18 +113,18 @@ fn severity(written: u64) -> Severity {
     if written >= MIN_BYTES { Severity::Warning } else { Severity::Info }
 }
 
-/// The finding's sentence. `written` is `None` if only sampled pages show it. `all` is true if every page was read.
-fn text(pattern: &Pattern, written: Option<u64>, all: bool, destinations: &Destinations) -> String {
+/// The finding's sentence. `written` is `None` if only sampled pages show it. `read_all`: whether every page was read.
+fn text(pattern: &Pattern, written: Option<u64>, read_all: bool, destinations: &Destinations) -> String {
     format!(
         "{}{}: anonymous memory with no known owner. `coremap anon` shows what points at it.",
-        blocks(pattern, written, all, destinations),
+        blocks(pattern, written, read_all, destinations),
         if pattern.cut { ", delimited by the pointers to them" } else { "" }
     )
 }
 
-fn blocks(pattern: &Pattern, written: Option<u64>, all: bool, destinations: &Destinations) -> String {
+fn blocks(pattern: &Pattern, written: Option<u64>, read_all: bool, destinations: &Destinations) -> String {
     // Pages that were not read may contain anything.
-    let sampled = !all && ((pattern.pages as u64) < pattern.size.div_ceil(PAGE) || pattern.looked < pattern.of);
+    let sampled = !read_all && ((pattern.pages as u64) < pattern.size.div_ceil(PAGE) || pattern.looked < pattern.of);
     let few = pattern.pages < SAMPLES || pattern.looked < pattern.of;
     let each = if pattern.looked < pattern.of {
         format!("{} of them", exact(pattern.looked as u64))

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::addr::Addr;
 use crate::report::{Finding, FrameRowKind, Severity, ThreadRow, WaitKind, WaitRow};
+use crate::targets::threads::tid_text;
 use crate::units::count;
 
 /// Maximum number of thread ids listed in a finding.
@@ -32,15 +33,14 @@ fn lock(row: &ThreadRow) -> Option<&WaitRow> {
     row.waits_for.as_ref().filter(|w| w.kind == WaitKind::Lock)
 }
 
-/// What a thread waits for, if another thread decides when the wait ends.
-fn owned(row: &ThreadRow) -> Option<&WaitRow> {
+/// Returns the wait of a thread that another thread must end: by releasing a lock, or by ending itself.
+fn thread_wait(row: &ThreadRow) -> Option<&WaitRow> {
     row.waits_for.as_ref().filter(|w| matches!(w.kind, WaitKind::Lock | WaitKind::Join))
 }
 
-/// Finds cycles of threads in which each waits for a lock that the next one
-/// holds.
+/// Finds cycles of threads in which each waits for the next one: for a lock that it holds, or for its end.
 fn cycles<'r>(rows: &'r [ThreadRow], by_tid: &HashMap<u32, &'r ThreadRow>) -> Vec<Vec<&'r ThreadRow>> {
-    let next = |row: &ThreadRow| by_tid.get(&owned(row)?.owner_tid?).copied();
+    let next = |row: &ThreadRow| by_tid.get(&thread_wait(row)?.owner_tid?).copied();
     let mut out = Vec::new();
     let mut done: BTreeSet<u32> = BTreeSet::new();
     for start in rows {
@@ -66,8 +66,8 @@ fn deadlock(cycle: &[&ThreadRow]) -> Finding {
         .iter()
         .take(MAX_LISTED)
         .filter_map(|row| {
-            let wait = owned(row)?;
-            let owner = wait.owner_tid.map_or_else(|| "?".into(), |tid| tid.to_string());
+            let wait = thread_wait(row)?;
+            let owner = wait.owner_tid.map_or_else(|| "?".into(), tid_text);
             Some(match wait.kind {
                 WaitKind::Join => format!("{} waits for {owner} to end", title(row)),
                 _ => format!("{} waits for {}, held by {owner}", title(row), object(wait)),
@@ -80,7 +80,7 @@ fn deadlock(cycle: &[&ThreadRow]) -> Finding {
         id: "deadlock",
         severity: Severity::Critical,
         text: format!("Deadlock of {}: {}{more}.", count(cycle.len() as u64, "thread"), parts.join("; ")),
-        evidence: cycle.iter().filter_map(|row| Some(owned(row)?.how)).next().unwrap_or_default().to_owned(),
+        evidence: cycle.iter().filter_map(|row| Some(thread_wait(row)?.how)).next().unwrap_or_default().to_owned(),
         command: Some("threads".into()),
         ..Finding::default()
     }
@@ -114,8 +114,8 @@ fn waiters(crowd: &[(&ThreadRow, &WaitRow)], by_tid: &HashMap<u32, &ThreadRow>) 
 
 fn title(row: &ThreadRow) -> String {
     match &row.managed_name {
-        Some(name) => format!("{} \"{name}\"", row.tid),
-        None => row.tid.to_string(),
+        Some(name) => format!("{} \"{name}\"", tid_text(row.tid)),
+        None => tid_text(row.tid),
     }
 }
 
