@@ -10,6 +10,7 @@ mod finding_ids;
 mod kind_or_total;
 mod listed;
 mod lost;
+mod object;
 mod pointer_source;
 mod region;
 mod resident;

@@ -1,7 +1,6 @@
-//! `object`: shows one object and its contents. Runtimes make the answer, an [`ObjectReport`].
+//! `object`: shows one object and its contents. Runtimes make the answer, an [`ObjectReport`], and `report` its table.
 
 mod analysis;
-mod table;
 
 pub use analysis::object;
 

@@ -20,13 +20,14 @@ pub fn symbolicate(
     fold: bool,
     options: &Options,
 ) -> Result<SymbolicateReport, SymbolicateError> {
-    let names = &Names::new(session);
+    let names = Names::new(session);
+    let namer = &TextNames(&names);
     let mut mappings: Vec<Mapping> = symbolicate::mappings(session.process.facts(), session.process.base());
     mappings.extend(code_mappings(session));
     let summary = if fold {
-        symbolicate::fold(input, output, names, &mappings, options)
+        symbolicate::fold(input, output, namer, &mappings, options)
     } else {
-        symbolicate::rewrite(input, output, names, &mappings, options)
+        symbolicate::rewrite(input, output, namer, &mappings, options)
     };
     names.note_missing();
     Ok(report(summary?))
@@ -89,14 +90,17 @@ fn row(inlined: Inlined) -> InlinedRow {
 const ONLY_THE_FRAME: &str =
     "interpreter code: the method is in the stack frame, which a text of addresses does not contain";
 
-impl Namer for Names<'_, '_> {
+/// Names for texts of tracing tools.
+struct TextNames<'a, 's, 'p>(&'a Names<'s, 'p>);
+
+impl Namer for TextNames<'_, '_, '_> {
     fn name(&self, ip: Addr) -> Option<Resolved> {
-        match self.code(ip) {
+        match self.0.code(ip) {
             Code::Managed(runtime, method) => {
-                let inlined = self.runtime(runtime).map(|code| code.inlined(&method, ip)).unwrap_or_default();
+                let inlined = self.0.runtime(runtime).map(|code| code.inlined(&method, ip)).unwrap_or_default();
                 // With inlined methods the lines are read anyway. Otherwise
                 // they may need a file.
-                let line = if inlined.is_empty() { None } else { self.source(runtime, &method, ip).line };
+                let line = if inlined.is_empty() { None } else { self.0.source(runtime, &method, ip).line };
                 let inlined = inlined.into_iter().map(|i| Inlined { symbol: i.method, line: i.source.line });
                 Some(Resolved {
                     symbol: method.name.clone(),
@@ -122,7 +126,7 @@ impl Namer for Names<'_, '_> {
                 symbol: symbol.name.to_string(),
                 offset: Some(symbol.offset),
                 kind: Kind::Native,
-                module: Some(self.native_module(&symbol).to_owned()),
+                module: Some(self.0.native_module(&symbol).to_owned()),
                 ..Resolved::default()
             }),
             Code::Stub(_) | Code::Other(_) | Code::None => None,
@@ -132,7 +136,7 @@ impl Namer for Names<'_, '_> {
     /// Describes the owner of the malloc block at `address`: an object, or the
     /// category that a runtime recorded in the block.
     fn owner(&self, address: Addr) -> Option<String> {
-        let session = self.session();
+        let session = self.0.session();
         let labels = session.block_labels();
         // A runtime that labels blocks puts its header before the memory that
         // it hands out.

@@ -3,7 +3,7 @@
 use crate::commands::report::page::html::Html;
 use crate::commands::report::pictures::flame::{Flame, Merged};
 use crate::commands::report::pictures::squarify::{Rect, squarify};
-use crate::commands::report::pictures::{Family, TreemapBox};
+use crate::commands::report::pictures::{Family, Look, TreemapBox};
 use crate::commands::summary::KindRow;
 use crate::report::FrameRowKind;
 use crate::sums::SaturatingSum;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::report::gather::Answers;
-use crate::commands::report::pictures::Family;
+use crate::commands::report::pictures::{Family, Look};
 use crate::map::Kind;
 use crate::map::kind_facts::Grouping;
 use crate::report::{ClusterContent, ClusterRow, RegionRow};

@@ -3,8 +3,25 @@
 use crate::map::Kind;
 pub(in crate::commands::report) use crate::map::kind_facts::Family;
 
-impl Family {
-    pub(in crate::commands::report) const ALL: [Family; 8] = [
+/// How a family looks in a picture.
+pub(in crate::commands::report) trait Look {
+    /// All families, in the order of a legend.
+    const ALL: [Family; 8];
+
+    /// The family of a kind.
+    fn of(kind: Kind) -> Family {
+        kind.facts().family
+    }
+
+    /// CSS class of its colour.
+    fn class(self) -> &'static str;
+
+    /// Its name in a legend.
+    fn title(self) -> &'static str;
+}
+
+impl Look for Family {
+    const ALL: [Family; 8] = [
         Family::Heap,
         Family::Native,
         Family::Stack,
@@ -15,12 +32,7 @@ impl Family {
         Family::Reserved,
     ];
 
-    pub(in crate::commands::report) fn of(kind: Kind) -> Family {
-        kind.facts().family
-    }
-
-    /// CSS class of its colour.
-    pub(in crate::commands::report) fn class(self) -> &'static str {
+    fn class(self) -> &'static str {
         match self {
             Family::Heap => "f-heap",
             Family::Native => "f-native",
@@ -33,8 +45,7 @@ impl Family {
         }
     }
 
-    /// Its name in a legend.
-    pub(in crate::commands::report) fn title(self) -> &'static str {
+    fn title(self) -> &'static str {
         match self {
             Family::Heap => "managed heap",
             Family::Native => "native heap",

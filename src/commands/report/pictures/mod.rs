@@ -7,4 +7,4 @@ pub(super) mod squarify;
 pub(super) mod strip;
 
 pub(super) use boxes::TreemapBox;
-pub(super) use family::Family;
+pub(super) use family::{Family, Look};

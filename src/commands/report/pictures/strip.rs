@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::addr::Addr;
 use crate::commands::report::gather::Answers;
-use crate::commands::report::pictures::Family;
+use crate::commands::report::pictures::{Family, Look};
 use crate::map::{Confidence, Kind};
 
 /// Maximum number of characters of a region's detail.

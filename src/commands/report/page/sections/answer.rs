@@ -7,7 +7,7 @@ use crate::commands::report::page::sections::{changes, command, prose, whole_com
 use crate::commands::report::page::svg;
 use crate::commands::report::page::table::{Cell, Table, percent, signed};
 use crate::commands::report::page::{Pair, View};
-use crate::commands::report::pictures::Family;
+use crate::commands::report::pictures::{Family, Look};
 use crate::commands::summary::KindRow;
 use crate::report::{Finding, Severity};
 use crate::sums::SaturatingSum;

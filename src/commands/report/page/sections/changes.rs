@@ -7,7 +7,7 @@ use crate::commands::report::page::html::Html;
 use crate::commands::report::page::sections::{rest_row, whole_command};
 use crate::commands::report::page::table::{Cell, Table, signed};
 use crate::commands::report::page::{Pair, View};
-use crate::commands::report::pictures::Family;
+use crate::commands::report::pictures::{Family, Look};
 use crate::commands::summary::{KindRow, SummaryReport};
 use crate::map::Kind;
 use crate::sums::SaturatingSum;

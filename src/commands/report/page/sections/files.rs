@@ -6,7 +6,7 @@ use crate::commands::report::page::View;
 use crate::commands::report::page::html::Html;
 use crate::commands::report::page::sections::{command, left_out, rest_row};
 use crate::commands::report::page::table::{Cell, Table};
-use crate::commands::report::pictures::Family;
+use crate::commands::report::pictures::{Family, Look};
 use crate::map::Kind;
 use crate::map::kind_facts::Backing;
 use crate::sums::SaturatingSum;

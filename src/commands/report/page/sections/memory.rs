@@ -5,7 +5,7 @@ use crate::commands::report::page::html::Html;
 use crate::commands::report::page::sections::{command, left_out};
 use crate::commands::report::page::svg;
 use crate::commands::report::page::table::{Cell, Table};
-use crate::commands::report::pictures::Family;
+use crate::commands::report::pictures::{Family, Look};
 use crate::sums::SaturatingSum;
 use crate::units::{exact, human};
 
