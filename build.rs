@@ -11,7 +11,7 @@ use std::process::Command;
 const DIGITS: usize = 12;
 
 /// What the program is made of: a change there that git has not seen is told.
-const SOURCES: [&str; 4] = ["src", "build.rs", "Cargo.toml", "Cargo.lock"];
+const SOURCES: [&str; 5] = ["src", "crates", "build.rs", "Cargo.toml", "Cargo.lock"];
 
 fn main() {
     println!("cargo::rerun-if-env-changed=COREMAP_COMMIT");

@@ -108,88 +108,48 @@
 #![cfg_attr(feature = "internals", allow(unnameable_types))]
 #![cfg_attr(not(feature = "internals"), allow(unreachable_pub))]
 
-/// Modules that are no part of the library's interface. The feature `internals` makes them public for coremap's own
-/// tests and benchmarks. Without it rustc reports what is unused in them.
-///
-/// The macro's name and form are those of the crate cfg-if: rustfmt looks for modules in no other macro.
-macro_rules! cfg_if {
-    (if #[$on:meta] { $($public:item)* } else { $($private:item)* }) => {
-        $(#[$on] #[doc(hidden)] $public)*
-        $(#[cfg(not(feature = "internals"))] $private)*
-    };
-}
+#[doc(inline)]
+pub use coremap_read::{
+    addr, diag, map, memory, process, progress, render, report, runtimes, session, stacks, targets,
+};
 
-pub mod addr;
-pub(crate) mod analysis;
+#[doc(hidden)]
+pub use coremap_read::program;
+
 pub mod commands;
-pub mod diag;
-mod facts;
-mod host;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals;
-mod introspect;
-mod machine;
-pub mod map;
-pub mod memory;
-pub(crate) mod phase;
-pub mod process;
-#[doc(hidden)]
-pub mod program;
-pub mod progress;
-pub mod render;
-pub mod report;
-pub mod runtimes;
-pub mod session;
-pub mod stacks;
-pub(crate) mod sums;
-pub mod targets;
-mod words;
 
-cfg_if! {
-    if #[cfg(feature = "internals")] {
-        pub mod bytes;
-        pub mod core;
-        pub mod dump;
-        pub mod export;
-        pub mod image;
-        pub mod layout;
-        pub mod limits;
-        #[cfg(target_os = "linux")]
-        pub mod live;
-        pub mod native;
-        pub mod range_map;
-        pub mod registers;
-        pub mod resident;
-        pub mod scrub;
-        pub mod search;
-        pub mod series;
-        pub mod shell;
-        pub mod shrink;
-        pub mod stackwalk;
-        pub mod symbolicate;
-        pub mod units;
-    } else {
-        mod bytes;
-        mod core;
-        mod dump;
-        mod export;
-        mod image;
-        mod layout;
-        mod limits;
-        #[cfg(target_os = "linux")]
-        mod live;
-        mod native;
-        mod range_map;
-        mod registers;
-        mod resident;
-        mod scrub;
-        mod search;
-        mod series;
-        mod shell;
-        mod shrink;
-        mod stackwalk;
-        mod symbolicate;
-        mod units;
-    }
+/// Modules that are no part of the library's interface. The feature `internals` makes them public for coremap's own
+/// tests and benchmarks.
+#[cfg(feature = "internals")]
+mod internal_modules {
+    #[cfg(target_os = "linux")]
+    pub use coremap_read::live;
+    pub use coremap_read::{
+        bytes, core, dump, export, image, layout, limits, native, range_map, registers, resident, search, series,
+        shell, stackwalk, symbolicate, units,
+    };
 }
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub use internal_modules::*;
+
+#[cfg(not(feature = "internals"))]
+pub(crate) use coremap_read::{
+    bytes, core, dump, export, image, limits, native, resident, search, series, shell, symbolicate, units,
+};
+
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod scrub;
+#[cfg(not(feature = "internals"))]
+mod scrub;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod shrink;
+#[cfg(not(feature = "internals"))]
+mod shrink;
+
+pub(crate) use coremap_read::{analysis, machine, phase, sums, words};

@@ -99,7 +99,7 @@ impl Page {
         for ((keep, found), (values, own)) in page.keep.iter_mut().zip(page.found).zip(page.values.iter().zip(own)) {
             *keep = (*keep | found) & !values | own;
         }
-        if !plan.has(used.rule()) {
+        if !plan.has(Rule::of(used)) {
             page.keep = [u8::MAX; WORDS];
         }
         page

@@ -157,10 +157,10 @@ impl<'p> Plan<'p> {
     }
 }
 
-impl Use {
+impl Rule {
     /// Returns the rule that overwrites memory of this use.
-    pub(super) fn rule(self) -> Rule {
-        match self {
+    pub(super) fn of(used: Use) -> Rule {
+        match used {
             Use::Image => Rule::Images,
             Use::Structures => Rule::Structures,
             Use::Blocks => Rule::Blocks,
@@ -170,10 +170,12 @@ impl Use {
             Use::Dead => Rule::Dead,
         }
     }
+}
 
-    /// Returns the reason for preserving bytes of this use.
-    pub(super) fn kept(self) -> Kept {
-        match self {
+impl Kept {
+    /// Returns the reason for preserving bytes of memory of this use.
+    pub(super) fn of(used: Use) -> Kept {
+        match used {
             Use::Image => Kept::ProgramFiles,
             Use::Structures => Kept::RuntimeStructures,
             Use::Blocks => Kept::MallocStructures,

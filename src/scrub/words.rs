@@ -80,7 +80,7 @@ impl<'a, 'p> Run<'a, 'p> {
             }
         }
         // The core is cut within a word.
-        counts.count(By::Rule(used.rule()), rest.len() as u64);
+        counts.count(By::Rule(Rule::of(used)), rest.len() as u64);
         rest.fill(0);
     }
 
@@ -135,7 +135,7 @@ impl<'a, 'p> Run<'a, 'p> {
             return (0, Kept::Zero);
         }
         let mut keep = masks.keep & !texts;
-        let why = if keep & masks.found != 0 { Kept::Found } else { used.kept() };
+        let why = if keep & masks.found != 0 { Kept::Found } else { Kept::of(used) };
         let is_value = masks.values != 0;
         let is_pointer_like = !is_value && texts == 0 && used != Use::Dead && plan.is_mapped(value);
         if is_pointer_like
@@ -177,7 +177,7 @@ impl<'a, 'p> Run<'a, 'p> {
         let rest = u64::from((!(keep | texts)).count_ones());
         let because = [(is_value, Rule::Values), (is_unnamed, Rule::UnnamedTexts)];
         let because = because.into_iter().find(|(is_so, _)| *is_so).map(|(_, rule)| rule);
-        let rule = because.or(no_address).unwrap_or(used.rule());
+        let rule = because.or(no_address).unwrap_or(Rule::of(used));
         let by = if fill::word(word, keep | texts) { By::Rule(rule) } else { By::Kept(Kept::Zero) };
         counts.count(by, rest);
         (keep, why)

@@ -52,17 +52,20 @@ const NAMES_RUNTIME: &[(&str, &str, &str)] = &[
     ("src/internals.rs", "coreclr", "tests and benchmarks of .NET"),
 ];
 
-fn files(dir: &Path) -> impl Iterator<Item = PathBuf> {
+fn files(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let all = walkdir::WalkDir::new(dir).sort_by_file_name().into_iter().map(|entry| entry.unwrap().into_path());
     all.filter(|path| path.extension().is_some_and(|e| e == "rs"))
 }
 
-/// Each file of the library and the program, without its unit tests: path, and its lines.
+/// Each file of the library and the program, without its unit tests: path in its package, and its lines. The rooms of
+/// both packages are one order.
 fn sources() -> Vec<(String, Vec<String>)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut all: Vec<PathBuf> = files(&root.join("src")).collect();
+    let readers = root.join("crates/coremap-read");
+    let mut all: Vec<PathBuf> = [root, &readers].iter().flat_map(|package| files(&package.join("src"))).collect();
     all.sort();
-    let name = |p: &Path| p.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+    let name =
+        |p: &Path| p.strip_prefix(&readers).or_else(|_| p.strip_prefix(root)).unwrap().to_str().unwrap().to_owned();
     let all = all.iter().map(|p| (name(p), std::fs::read_to_string(p).unwrap()));
     let no_tests = all.filter(|(p, _)| !p.contains("/tests") && !p.ends_with("tests.rs"));
     no_tests

@@ -130,7 +130,7 @@ pub(crate) fn pdb() -> Vec<u8> {
 }
 
 pub(crate) fn layouts() -> Vec<Vec<u8>> {
-    let tables = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/layout/tables");
+    let tables = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/coremap-read/src/layout/tables");
     let files = std::fs::read_dir(tables).unwrap().map(|entry| entry.unwrap().path());
     let tables = files.filter(|path| path.extension().is_some_and(|ext| ext == "json"));
     tables.map(|path| std::fs::read(path).unwrap()).collect()

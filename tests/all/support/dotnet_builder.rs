@@ -51,7 +51,10 @@ pub struct Table(Value);
 
 impl Table {
     fn of_dotnet_8() -> Table {
-        Table(serde_json::from_str(include_str!("../../../src/layout/tables/dotnet-8-x64.json")).unwrap())
+        Table(
+            serde_json::from_str(include_str!("../../../crates/coremap-read/src/layout/tables/dotnet-8-x64.json"))
+                .unwrap(),
+        )
     }
 
     /// Offset of a field, or value of a constant.

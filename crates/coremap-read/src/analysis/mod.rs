@@ -1,0 +1,17 @@
+//! Analyses that several commands share: names of code, roots, reachability, malloc blocks. This room knows no command,
+//! terminal or file format.
+
+pub mod blocks;
+pub mod contents;
+pub mod crash;
+pub mod heap_notes;
+pub mod in_object;
+pub mod listing;
+pub mod naming;
+pub(crate) mod no_runtime;
+pub mod place;
+pub mod reach;
+pub mod region;
+pub mod resident;
+pub mod roots;
+pub mod zero;

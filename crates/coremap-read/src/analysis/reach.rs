@@ -1,0 +1,120 @@
+//! Reachability of malloc blocks from stacks, registers, module data, managed objects, handles, and all other memory
+//! outside blocks. Every word that may point into a block counts as a pointer.
+
+use crate::addr::{Addr, AddrRange, union};
+use crate::map::kind_facts::{Backing, Contents};
+use crate::map::{Kind, Region};
+use crate::memory::pointers::pointers;
+use crate::memory::window::Window;
+use crate::native::malloc::{Block, BlockId, BlockMarks, BlockQueue, Blocks};
+use crate::native::stacks::{RED_ZONE, ThreadStack};
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::report::ChunkSum;
+use crate::session::Session;
+
+/// Minimum size of a block in the list of blocks, in bytes.
+const MIN_BLOCK: u64 = 16;
+
+/// Follows pointers from block to block.
+pub struct Reach<'a> {
+    process: &'a Process,
+    pub(crate) blocks: &'a Blocks,
+    /// Written memory of each part of the heap.
+    parts: Vec<Vec<Window<'a>>>,
+    hull: AddrRange,
+}
+
+impl<'a> Reach<'a> {
+    pub fn new(process: &'a Process, blocks: &'a Blocks) -> Reach<'a> {
+        let _phase = process.enter(Phase::Pointers);
+        let parts = blocks.parts().map(|part| Window::written(process.target(), part)).collect();
+        Reach { process, blocks, parts, hull: blocks.hull() }
+    }
+
+    /// Marks all used blocks that can be reached from outside the heap. Returns the number of bytes scanned for
+    /// pointers to them.
+    pub fn mark_from_roots(&self, session: &Session<'_>, marks: &BlockMarks, progress: &Progress) -> u64 {
+        let within = roots(session);
+        let queue = BlockQueue::new(self.blocks);
+        let add = |value: Addr| {
+            if let Some(id) = self.blocks.used_at(value, 0).filter(|id| marks.mark(*id)) {
+                queue.push(id);
+            }
+        };
+        let scanned =
+            pointers(self.process.target(), &within, self.hull, progress, |(): &mut (), _, value| add(value), |()| ());
+        let registers = self.process.threads().iter().flat_map(|t| t.registers.iter());
+        registers.for_each(|(_, value)| add(Addr::new(value)));
+        self.spread(&queue, marks);
+        scanned
+    }
+
+    /// Sum of the blocks that can be reached from `first`, including those.
+    pub fn sum(&self, first: impl Iterator<Item = BlockId>) -> ChunkSum {
+        let marks = self.blocks.marks();
+        let queue = BlockQueue::new(self.blocks);
+        first.filter(|id| marks.mark(*id)).for_each(|id| queue.push(id));
+        self.spread(&queue, &marks)
+    }
+
+    /// Marks all blocks that can be reached from the blocks in `queue`, which are already marked. Returns the sum of
+    /// all, including those in `queue`.
+    fn spread(&self, queue: &BlockQueue<'_>, marks: &BlockMarks) -> ChunkSum {
+        let mut sum = ChunkSum::default();
+        let visit = |share: &mut ChunkSum, part, block: Block| {
+            share.add(block.size);
+            self.each(part, &block, |to| {
+                if marks.mark(to) {
+                    queue.push(to);
+                }
+            });
+        };
+        queue.drain(visit, |share| sum.merge(share));
+        sum
+    }
+
+    /// Visits the used blocks that the words of `block` point into. `part` is the part of the heap that contains
+    /// `block`.
+    #[inline]
+    pub fn each(&self, part: usize, block: &Block, mut visit: impl FnMut(BlockId)) {
+        let Some(windows) = self.parts.get(part) else { return };
+        let (low, span) = (self.hull.start.get(), self.hull.len());
+        let first = windows.partition_point(|w| w.end <= block.range.start.get());
+        for window in windows.iter().skip(first).take_while(|w| w.start < block.range.end.get()) {
+            for word in window.within(block.range) {
+                let value = u64::from_le_bytes(*word);
+                if value.wrapping_sub(low) < span
+                    && let Some(to) = self.blocks.used_at(Addr::new(value), part)
+                {
+                    visit(to);
+                }
+            }
+        }
+    }
+}
+
+/// Memory outside blocks in which the program may have pointers.
+fn roots(session: &Session<'_>) -> Vec<AddrRange> {
+    let others = session.malloc().others(session.process);
+    // Blocks are scanned when they are reached. The structures of such an allocator list all its blocks.
+    let is_walked = |r: &Region| others.iter().any(|heap| r.detail.starts_with(heap.name.name()));
+    let may_hold = |r: &&Region| {
+        let facts = r.kind.facts();
+        let is_of_blocks = facts.contents == Contents::Blocks && (r.kind == Kind::Malloc || is_walked(r));
+        let is_unused = facts.contents == Contents::FreeHeap || facts.backing == Backing::SecondView;
+        !is_of_blocks && !is_unused && r.perms.is_none_or(|p| p.write)
+    };
+    let live = |r: &Region| {
+        let start = session.sp_in(r).map_or(r.range.start, |sp| sp.saturating_sub(RED_ZONE).max(r.range.start));
+        AddrRange::new(start, r.range.end)
+    };
+    // In a stack retained for reuse, only the control block is in use.
+    let ended = session.stacks().list.iter().filter(|stack| stack.tid.is_none());
+    let ended = union(ended.map(ThreadStack::left_over).collect());
+    // Blocks too small for the list may contain pointers too.
+    let small = others.iter().flat_map(|heap| &heap.extents).filter(|e| e.size < MIN_BLOCK).map(|e| e.range);
+    let regions = session.map().regions.iter().filter(may_hold).map(live);
+    union(regions.flat_map(|range| range.without(&ended)).chain(small).collect())
+}

@@ -1,0 +1,273 @@
+//! Resident memory by kind and by range. The figures of mappings are divided by the map, with the core's contents as
+//! evidence.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
+use crate::addr::{AddrRange, union};
+use crate::analysis::zero::ZeroMap;
+use crate::map::Kind;
+use crate::memory::scan;
+use crate::phase::Phase;
+use crate::progress::Progress;
+use crate::range_map::RangeMap;
+use crate::report::Resident;
+use crate::resident::divide::{CoreEvidence, Divided, GroupFigures, GroupRange, divide};
+use crate::session::Session;
+use crate::sums::SaturatingSum;
+use crate::targets::Residence;
+use crate::targets::residence::{Figure, Figures, MappingResidence};
+
+/// Resident memory of each kind.
+pub struct ByKind {
+    shares: BTreeMap<Kind, GroupFigures>,
+    /// Figures of mappings that the core does not list.
+    pub rest: GroupFigures,
+}
+
+impl ByKind {
+    /// Figures of a kind. `None` if none of it is in a mapping with figures.
+    pub fn of(&self, kind: Kind) -> Option<&GroupFigures> {
+        self.shares.get(&kind).filter(|share| share.covered > 0)
+    }
+
+    /// The sum of all kinds.
+    pub fn total(&self) -> GroupFigures {
+        self.shares.values().fold(GroupFigures::default(), |mut sum, share| {
+            sum.add(share);
+            sum
+        })
+    }
+}
+
+/// Divides resident memory among kinds. `zeros` is the result of a scan, and makes the figures more exact.
+pub fn by_kind(session: &Session<'_>, residence: &Residence, zeros: Option<&ZeroMap>) -> ByKind {
+    let group = |kind: Kind| Kind::ALL.iter().position(|other| *other == kind);
+    let regions = session.map().regions.iter();
+    let parts: Vec<GroupRange> = regions
+        .map(|r| GroupRange { range: r.range, group: group(r.kind), unbacked: r.kind == Kind::StackGuard })
+        .collect();
+    let Divided { groups, rest } = divide_by(session, residence, &parts, Kind::ALL.len(), zeros);
+    ByKind { shares: Kind::ALL.iter().copied().zip(groups).collect(), rest }
+}
+
+/// How many ranges may cover one address, for example a signal stack on a thread's stack. Further ranges get no
+/// figures.
+const PASSES: usize = 4;
+
+/// Resident memory of each range, in the order of `ranges`. Ranges may overlap; each includes the overlap.
+pub fn by_range(
+    session: &Session<'_>,
+    residence: &Residence,
+    ranges: &[AddrRange],
+    zeros: Option<&ZeroMap>,
+) -> Vec<Resident> {
+    let each: Vec<(AddrRange, usize)> = ranges.iter().copied().zip(0..).collect();
+    by_group(session, residence, &each, ranges.len(), zeros)
+}
+
+/// Resident memory of groups of ranges. Each range has the number of its group, which is below `groups`. For several
+/// ranges of one mapping together, more is certain than for each alone.
+pub fn by_group(
+    session: &Session<'_>,
+    residence: &Residence,
+    ranges: &[(AddrRange, usize)],
+    groups: usize,
+    zeros: Option<&ZeroMap>,
+) -> Vec<Resident> {
+    let shares = figures_by_group(session, residence, ranges, groups, zeros);
+    shares.iter().map(|share| resident(residence, share)).collect()
+}
+
+/// The figures that [`by_group`] returns as columns.
+pub fn figures_by_group(
+    session: &Session<'_>,
+    residence: &Residence,
+    ranges: &[(AddrRange, usize)],
+    groups: usize,
+    zeros: Option<&ZeroMap>,
+) -> Vec<GroupFigures> {
+    let mut shares = vec![GroupFigures::default(); groups];
+    let mut left: Vec<(AddrRange, usize)> = ranges.iter().copied().filter(|(range, _)| !range.is_empty()).collect();
+    left.sort_unstable();
+    let guards: Vec<AddrRange> =
+        session.map().regions.iter().filter(|r| r.kind == Kind::StackGuard).map(|r| r.range).collect();
+    for _ in 0..PASSES {
+        if left.is_empty() {
+            break;
+        }
+        let mut parts: Vec<GroupRange> = Vec::with_capacity(left.len());
+        let mut over = Vec::new();
+        for (range, group) in left {
+            if parts.last().is_none_or(|last| last.range.end <= range.start) {
+                parts.push(GroupRange { range, group: Some(group), unbacked: false });
+            } else {
+                over.push((range, group));
+            }
+        }
+        add_guards(&mut parts, &guards);
+        let divided = divide_by(session, residence, &parts, groups, zeros);
+        shares.iter_mut().zip(&divided.groups).for_each(|(sum, share)| sum.add(share));
+        left = over;
+    }
+    shares
+}
+
+/// Figures of each region of the map.
+pub struct ByRegion {
+    /// In the order of the map.
+    pub regions: Vec<GroupFigures>,
+    /// Parts of mappings that no region covers, because the core does not list them.
+    pub unlisted: Vec<(AddrRange, GroupFigures)>,
+}
+
+/// Divides resident memory among the regions of the map. The sum of all figures is that of all mappings.
+pub fn by_region(session: &Session<'_>, residence: &Residence, zeros: Option<&ZeroMap>) -> ByRegion {
+    let regions = &session.map().regions;
+    let mut parts: Vec<GroupRange> = regions
+        .iter()
+        .enumerate()
+        .map(|(i, r)| GroupRange { range: r.range, group: Some(i), unbacked: r.kind == Kind::StackGuard })
+        .collect();
+    let covered: Vec<AddrRange> = regions.iter().map(|region| region.range).collect();
+    let mut unlisted: Vec<AddrRange> = Vec::new();
+    for mapping in residence.mappings.iter() {
+        unlisted.extend(mapping.range.without(&covered));
+    }
+    let others = unlisted.iter().zip(regions.len()..);
+    parts.extend(others.map(|(range, i)| GroupRange { range: *range, group: Some(i), unbacked: false }));
+    parts.sort_unstable_by_key(|part| part.range);
+    let groups = regions.len().saturating_add(unlisted.len());
+    let mut figures = divide_by(session, residence, &parts, groups, zeros).groups;
+    let others = figures.split_off(regions.len().min(figures.len()));
+    ByRegion { regions: figures, unlisted: unlisted.into_iter().zip(others).collect() }
+}
+
+/// Memory that the process has: in RAM, in hugetlbfs pages (no part of RSS), and in swap.
+pub fn held(figures: &Figures) -> u64 {
+    figures.get(Figure::Rss).saturating_add(figures.hugetlb()).saturating_add(figures.get(Figure::Swap))
+}
+
+/// Returns the bytes of each group that take up memory: resident and swapped bytes if they are known, otherwise bytes in
+/// pages of the core that are not all zero. `ranges` are disjoint, each with the number of its group, which is below
+/// `groups`.
+pub fn written(session: &Session<'_>, ranges: &[(AddrRange, usize)], groups: usize) -> Vec<u64> {
+    let mut out = vec![0_u64; groups];
+    if ranges.is_empty() {
+        return out;
+    }
+    if let Some(residence) = with_rss(session) {
+        let figures = figures_by_group(session, residence, ranges, groups, None);
+        if ranges.iter().all(|(_, group)| figures.get(*group).is_some_and(|share| share.covered > 0)) {
+            return figures.iter().map(|share| held(&share.figures)).collect();
+        }
+    }
+    let _phase = session.process.enter(Phase::ZeroPages);
+    let mut sorted = ranges.to_vec();
+    sorted.sort_unstable();
+    let only: Vec<AddrRange> = sorted.iter().map(|(range, _)| *range).collect();
+    let stats = scan::zero_pages(session.process.target(), &only, &Progress::silent());
+    for ((_, group), stat) in sorted.iter().zip(stats) {
+        if let Some(sum) = out.get_mut(*group) {
+            *sum = sum.saturating_add(stat.written);
+        }
+    }
+    out
+}
+
+/// Whether [`written`] knows all of a range. Memory that is not in the core may have been written.
+pub fn is_known(session: &Session<'_>, range: AddrRange) -> bool {
+    with_rss(session).is_some() || session.process.space().dumped_in(range) == range.len()
+}
+
+/// Returns what was resident, if the kernel reported the RSS of mappings.
+pub fn with_rss<'s>(session: &'s Session<'_>) -> Option<&'s Residence> {
+    session.process.residence().filter(|known| known.reported.has(Figure::Rss))
+}
+
+/// Adds guard pages that no part covers.
+fn add_guards(parts: &mut Vec<GroupRange>, guards: &[AddrRange]) {
+    let free = |guard: &AddrRange| {
+        let next = parts.partition_point(|part| part.range.end <= guard.start);
+        parts.get(next).is_none_or(|part| part.range.start >= guard.end)
+    };
+    let unbacked = |range: &AddrRange| GroupRange { range: *range, group: None, unbacked: true };
+    let between: Vec<GroupRange> = guards.iter().filter(|guard| free(guard)).map(unbacked).collect();
+    parts.extend(between);
+    parts.sort_by_key(|part| part.range);
+}
+
+fn divide_by(
+    session: &Session<'_>,
+    residence: &Residence,
+    parts: &[GroupRange],
+    groups: usize,
+    zeros: Option<&ZeroMap>,
+) -> Divided {
+    let evidence = OnceCell::new();
+    let held = |range: AddrRange, mapping: &MappingResidence| {
+        evidence.get_or_init(|| Evidence::of(session, zeros)).held(range, mapping)
+    };
+    divide(residence, parts, groups, &held)
+}
+
+/// Evidence from the core about which memory was resident.
+struct Evidence<'s, 'p> {
+    session: &'s Session<'p>,
+    zeros: Option<&'s ZeroMap>,
+    /// Stacks with known stack pointers. Memory above the pointer was written page by page on the way down, and is
+    /// likely resident even if it is zero. Memory below need not be.
+    stacks: RangeMap<AddrRange>,
+    used: RangeMap<AddrRange>,
+}
+
+impl<'s, 'p> Evidence<'s, 'p> {
+    fn of(session: &'s Session<'p>, zeros: Option<&'s ZeroMap>) -> Evidence<'s, 'p> {
+        let page = session.process.facts().page_size();
+        let known = session.stacks().list.iter().filter_map(|stack| {
+            let sp = stack.sp.filter(|sp| stack.stack.contains(*sp))?;
+            Some((stack.stack, AddrRange::new(sp.align_down(page), stack.stack.end)))
+        });
+        let (stacks, used): (Vec<_>, Vec<_>) = known.unzip();
+        let joined = |ranges| RangeMap::from_sorted(union(ranges)).unwrap_or_default();
+        Evidence { session, zeros, stacks: joined(stacks), used: joined(used) }
+    }
+
+    fn held(&self, range: AddrRange, mapping: &MappingResidence) -> CoreEvidence {
+        let within = |ranges: &RangeMap<AddrRange>, of: &dyn Fn(AddrRange) -> u64| -> u64 {
+            ranges.overlapping(range).filter_map(|other| other.intersect(&range)).map(of).saturating_sum()
+        };
+        let others = self.data(range).saturating_sub(within(&self.stacks, &|stack| self.data(stack)));
+        let likely = others.saturating_add(within(&self.used, &|used| used.len()));
+        // A page of a file or of shared memory may be in RAM without being mapped here.
+        let own = mapping.file.is_none() && !mapping.shared;
+        let certain = self.zeros.filter(|_| own).map_or(0, |zeros| zeros.within(range).written);
+        CoreEvidence { certain, likely }
+    }
+
+    /// Bytes of `range` in the core, without holes of the file.
+    fn data(&self, range: AddrRange) -> u64 {
+        let target = self.session.process.target();
+        let places = self.session.process.space().places(range);
+        places.flat_map(|place| target.extents().within(place)).map(|data| data.end - data.start).saturating_sum()
+    }
+}
+
+/// A share as columns. `None` if the kernel did not report a figure, or if no mapping has figures.
+pub fn resident(residence: &Residence, share: &GroupFigures) -> Resident {
+    if share.covered == 0 {
+        return Resident::default();
+    }
+    let reported = |figure: Figure, bytes: u64| residence.reported.has(figure).then_some(bytes);
+    let one = |figure: Figure| reported(figure, share.figures.get(figure));
+    Resident {
+        rss: one(Figure::Rss),
+        rss_estimated: reported(Figure::Rss, share.rss_estimated),
+        pss: one(Figure::Pss),
+        private_dirty: one(Figure::PrivateDirty),
+        shared: reported(Figure::SharedClean, share.figures.shared()),
+        swap: one(Figure::Swap),
+        huge: reported(Figure::AnonHuge, share.figures.huge()),
+        others_estimated: reported(Figure::Rss, share.others_estimated),
+    }
+}

@@ -1,0 +1,230 @@
+//! Unwinds native stacks. The methods are call frame information, frame pointers, and a scan for return addresses, in
+//! this order.
+//!
+//! LSB core specification, exception frames; System V ABI for x86_64, section 3.2.2.
+
+mod cfi;
+pub mod code;
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::addr::{Addr, AddrRange, union};
+use crate::limits;
+use crate::memory::{Fault, Memory};
+use crate::native::placed::{PlacedImage, PlacedImages};
+use crate::native::signal_frames;
+use crate::process::Process;
+use crate::range_map::{RangeMap, Ranged};
+use crate::registers::Regs;
+pub use crate::words::Trust;
+use cfi::{CfiError, Scratch, Tables};
+
+/// A frame of a native stack.
+#[derive(Clone, Debug)]
+pub struct UnwoundFrame {
+    /// The frame's registers.
+    pub regs: Regs,
+    /// Whether the instruction pointer is where the frame was interrupted, and not a return address.
+    pub exact: bool,
+    /// How the frame was found.
+    pub trust: Trust,
+}
+
+/// Why a stack cannot be followed further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The thread began here.
+    Bottom,
+    /// The address has no unwind data, and no other method gives a caller.
+    NoUnwindData(Addr),
+    /// The stack cannot be read.
+    Unreadable(Fault),
+    /// The stack pointer is in no stack.
+    NoStack(Addr),
+    /// The caller's frame would be below this one, or the same.
+    NotUp(Addr),
+    /// The stack has more than `limits::MAX_STACK_FRAMES` frames.
+    TooMany,
+}
+
+impl End {
+    /// Describes the reason.
+    pub fn text(self) -> String {
+        match self {
+            End::Bottom => "the thread began here".into(),
+            End::NoUnwindData(ip) => format!("no unwind data for {ip}; its caller can't be found"),
+            End::Unreadable(fault) => format!("the stack can't be read: {fault}"),
+            End::NoStack(sp) => format!("the stack pointer {sp} is in no stack"),
+            End::NotUp(sp) => format!("the caller's stack pointer would not be above {sp}"),
+            End::TooMany => format!("more than {} frames; unwinding stopped", limits::MAX_STACK_FRAMES),
+        }
+    }
+}
+
+type Image<'p> = PlacedImage<'p, OnceLock<Option<Tables<'p>>>>;
+
+/// Steps up native stacks. The unwind data of a module is read on first use.
+pub struct Unwinder<'p> {
+    process: &'p Process,
+    images: PlacedImages<'p, OnceLock<Option<Tables<'p>>>>,
+    executable: RangeMap<Executable>,
+    scratch: Mutex<Box<Scratch>>,
+}
+
+struct Executable(AddrRange);
+
+impl Ranged for Executable {
+    fn range(&self) -> AddrRange {
+        self.0
+    }
+}
+
+impl<'p> Unwinder<'p> {
+    /// Makes an unwinder that has read no unwind data yet. `code` are ranges of code outside modules and outside the
+    /// core's executable segments.
+    pub fn new(process: &'p Process, code: impl IntoIterator<Item = AddrRange>) -> Unwinder<'p> {
+        let images = PlacedImages::new(process);
+        let of_images = images.iter().flat_map(|i| i.elf.segments.iter()).filter(|s| s.perms.exec).map(|s| s.range);
+        let of_core = process.space().mappings.iter().filter(|s| s.perms.exec).map(|s| s.range);
+        let executable = union(of_images.chain(of_core).chain(code).collect()).into_iter().map(Executable).collect();
+        Unwinder {
+            process,
+            images,
+            executable: RangeMap::from_sorted(executable).unwrap_or_default(),
+            scratch: Mutex::default(),
+        }
+    }
+
+    /// Whether `addr` may be code.
+    pub fn is_code(&self, addr: Addr) -> bool {
+        self.executable.at(addr).is_some()
+    }
+
+    /// Returns the caller of a native frame, by unwind data.
+    ///
+    /// # Errors
+    /// [`End::NoUnwindData`] also if the data is unusable.
+    pub fn by_unwind_data(&self, step: &UnwoundFrame) -> Result<UnwoundFrame, End> {
+        let ip = step.regs.ip();
+        // A return address may be the first byte after its function.
+        let at = if step.exact { ip } else { ip.saturating_sub(1) };
+        let missing = End::NoUnwindData(ip);
+        let image = self.images.at(at).ok_or(missing)?;
+        let tables = image.kept.get_or_init(|| self.tables(image)).as_ref().ok_or(missing)?;
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        match tables.step(&self.process.memory, &mut scratch, &step.regs, at) {
+            Ok(up) if up.regs.ip().is_null() => Err(End::Bottom),
+            Ok(up) => Ok(UnwoundFrame { regs: up.regs, exact: up.signal, trust: Trust::UnwindData }),
+            Err(CfiError::Outermost) => Err(End::Bottom),
+            Err(CfiError::Stack(fault)) => Err(End::Unreadable(fault)),
+            Err(CfiError::Missing | CfiError::Bad) => Err(missing),
+        }
+    }
+
+    fn tables(&self, image: &Image<'p>) -> Option<Tables<'p>> {
+        let sections = match image.module {
+            Some(module) => &self.process.modules.get(module)?.sections,
+            None => &image.elf.sections,
+        };
+        let names: Vec<(AddrRange, &str)> = sections.iter().map(|s| (s.range, s.name.as_str())).collect();
+        Tables::read(&self.process.memory, &image.elf, &names)
+    }
+
+    /// Returns the caller by the frame pointer. It points to the caller's frame pointer, followed by the return
+    /// address.
+    pub fn by_frame_pointer(&self, step: &UnwoundFrame, stack: AddrRange) -> Option<UnwoundFrame> {
+        let fp = step.regs.fp().filter(|fp| fp.is_aligned(8) && stack.contains(*fp) && *fp >= step.regs.sp())?;
+        let memory = &self.process.memory;
+        let (above, back) = (memory.peek_u64(fp).ok()?, memory.peek_u64(fp.checked_add(8)?).ok()?);
+        let mut regs = Regs::new(step.regs.arch(), Addr::NULL, fp.checked_add(16)?);
+        regs.set_ip(back);
+        regs.set(regs.fp_number(), Some(above));
+        // Code that cannot be read may be a call, since the frame pointer is evidence too.
+        let called = self.is_code(regs.ip())
+            && (self.follows_call(regs.ip()) != Some(false) || self.is_signal_return(regs.ip()));
+        called.then_some(UnwoundFrame { regs, exact: false, trust: Trust::FramePointer })
+    }
+
+    /// Returns the caller of a function that has not set up its frame yet. The return address is in the link register
+    /// or on top of the stack.
+    pub fn by_leaf(&self, step: &UnwoundFrame, stack: AddrRange) -> Option<UnwoundFrame> {
+        let (sp, mut regs) = (step.regs.sp(), step.regs.clone());
+        match step.regs.link() {
+            Some(link) => regs.set_ip(link),
+            None => {
+                regs.set_ip(self.process.memory.peek_u64(sp).ok().filter(|_| stack.contains(sp))?);
+                regs.set_sp(sp.checked_add(8)?);
+            }
+        }
+        let moved = regs.ip() != step.regs.ip();
+        (moved && self.is_return_address(regs.ip())).then_some(UnwoundFrame { regs, exact: false, trust: Trust::Scan })
+    }
+
+    /// Returns the caller by the first word on the stack that is a return address. At most [`limits::MAX_SCAN_WORDS`]
+    /// words are read.
+    pub fn by_scan(&self, step: &UnwoundFrame, stack: AddrRange) -> Option<UnwoundFrame> {
+        let memory = &self.process.memory;
+        // If this code is not in the core, its callers' code may be missing too. A scan would then find leftovers of
+        // calls that have returned.
+        if self.is_code(step.regs.ip()) && memory.readable(step.regs.ip(), 1) == 0 {
+            return None;
+        }
+        let mut at = step.regs.sp().align_up(8);
+        for _ in 0..limits::MAX_SCAN_WORDS {
+            if !stack.contains(at) {
+                return None;
+            }
+            let word = memory.peek_u64(at).ok()?;
+            let above = at.checked_add(8)?;
+            let mut regs = Regs::new(step.regs.arch(), Addr::NULL, above);
+            regs.set_ip(word);
+            if self.is_return_address(regs.ip()) {
+                // A frame pointer above this word may still be the caller's.
+                let fp = step.regs.fp().filter(|fp| *fp >= above && stack.contains(*fp));
+                regs.set(regs.fp_number(), fp.map(|fp| fp.get()));
+                return Some(UnwoundFrame { regs, exact: false, trust: Trust::Scan });
+            }
+            at = above;
+        }
+        None
+    }
+
+    /// Whether `addr` is where a signal handler returns to.
+    pub fn is_signal_return(&self, addr: Addr) -> bool {
+        code::is_signal_return(&self.process.memory, self.process.arch(), addr)
+    }
+
+    /// Returns the interrupted frame if a signal handler is about to return, by the kernel's signal frame.
+    pub fn by_signal_frame(&self, step: &UnwoundFrame) -> Option<UnwoundFrame> {
+        let (arch, memory) = (step.regs.arch(), &self.process.memory);
+        let above = signal_frames::above_return(arch, step.regs.sp())?;
+        // A walk by frame pointers reaches the signal return, but not the stack pointer with which the handler returns.
+        let below = || {
+            let record = step.regs.fp().filter(|_| !signal_frames::is_ucontext(memory, arch, above))?;
+            signal_frames::below_record(memory, arch, record, step.regs.sp())
+        };
+        let regs = signal_frames::registers(memory, arch, below().unwrap_or(above))?;
+        Some(UnwoundFrame { regs, exact: true, trust: Trust::Signal })
+    }
+
+    /// Returns the interrupted frame by the first signal frame above, if no method leads from the handler to its
+    /// return.
+    ///
+    /// On an alternate stack, the kernel's frame shows that the handler runs there. On any other stack, the frame may
+    /// be left over from an earlier signal.
+    pub fn by_signal_shape(&self, step: &UnwoundFrame, stack: AddrRange) -> Option<UnwoundFrame> {
+        let (arch, memory) = (step.regs.arch(), &self.process.memory);
+        let frame = signal_frames::find(memory, arch, step.regs.sp(), stack)?;
+        let alternate = frame.alternate.contains(frame.at) && frame.alternate.contains(step.regs.sp());
+        let regs = signal_frames::registers(memory, arch, frame.at)?;
+        Some(UnwoundFrame { regs, exact: true, trust: if alternate { Trust::Signal } else { Trust::Scan } })
+    }
+
+    fn is_return_address(&self, addr: Addr) -> bool {
+        self.is_code(addr) && (self.follows_call(addr) == Some(true) || self.is_signal_return(addr))
+    }
+
+    fn follows_call(&self, addr: Addr) -> Option<bool> {
+        code::follows_call(&self.process.memory, self.process.arch(), addr)
+    }
+}

@@ -1,0 +1,56 @@
+//! Interface to managed runtimes: heaps of typed objects, references, roots, threads, frames and code.
+//!
+//! Each runtime (`coreclr`, `nativeaot`, `hotspot`, `cpython`) implements the traits of this room. What follows from
+//! them is computed once for all: sums by type and equal strings here, paths from roots and dominators in `graph`. This
+//! room reads no runtime's structures and names no runtime in its code.
+
+pub mod anatomy;
+mod clr_gc;
+mod code;
+mod events;
+pub mod fields;
+mod frames;
+mod heap;
+mod id;
+pub(crate) mod linear;
+mod names;
+mod native_memory;
+mod roots;
+mod runtime;
+mod small_blocks;
+pub(crate) mod space;
+mod stat;
+mod strings;
+mod tasks;
+pub(crate) mod type_table;
+
+pub use crate::registers::Regs;
+pub use clr_gc::{ClrGc, ClrHeaps, FinalizeQueue, Handle, Segment};
+pub use code::{
+    CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,
+    MethodRole, Source, UnwindError,
+};
+pub use events::EventSession;
+pub use frames::{
+    Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ListedMethods, ManagedFrame, ManagedRun, Mark,
+    Position, ProtectedRef, StackFrame, StackWalk,
+};
+pub use heap::{
+    BlockHeap, Elements, FREE, FREE_NAME, Generation, Heap, HeapRange, Link, Node, Object, ObjectBatch, ObjectReader,
+    StringContent, StringUnits, TypeIndex, TypeInfo, UnwalkedRange, UnwalkedRanges, Walker, locate,
+};
+pub(crate) use heap::{RefBatch, all_types};
+pub use id::RuntimeId;
+pub use names::FieldKey;
+#[doc(hidden)]
+pub use names::ObjectNames;
+pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};
+pub use roots::{FrameSlotLocation, RefFrame, RefLocation, Root, RootKind, Roots, StackCoverage};
+pub use runtime::{
+    KindBytes, LightThread, Locks, ManagedRuntime, ManagedThread, ManagedThreads, RuntimeFindings, Structure,
+};
+pub use small_blocks::{SmallArena, SmallBlock, SmallBlockSums, SmallBlocks, SmallClass};
+pub use space::Space;
+pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
+pub use strings::{Duplicate, StringStat, strings};
+pub use tasks::{AsyncFrame, AsyncFunctions, AsyncTask, AsyncTasks};
