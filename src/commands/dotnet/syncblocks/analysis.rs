@@ -7,7 +7,7 @@ use crate::commands::dotnet::syncblocks::report::{LockRow, LockThreadRow, SyncBl
 use crate::commands::dotnet::{coreclr_by_id, unread};
 use crate::diag::WarningCode;
 use crate::phase::Phase;
-use crate::runtimes::api::ObjectNames;
+use crate::runtimes::api::{ManagedRuntime as _, ObjectNames};
 use crate::runtimes::coreclr::locks::Lock;
 use crate::runtimes::coreclr::sync_blocks::LockThread;
 use crate::runtimes::coreclr::{CoreClr, threads};
