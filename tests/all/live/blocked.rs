@@ -100,15 +100,32 @@ fn commands(target: &Target, folder: &std::path::Path) -> Vec<Vec<String>> {
         .collect()
 }
 
+/// Starts a command whose output nobody reads, and waits until it stops the process. A short stop may pass between two
+/// looks at the process, and then the command waits for its reader forever, so it is started again.
+fn started(args: &[&str], target: &Target) -> (Child, [PipeReader; 2]) {
+    for _ in 0..20 {
+        let ((out, full_out), (err, full_err)) = (full_pipe(), full_pipe());
+        let child = coremap(args).stdout(full_out).stderr(full_err).spawn().expect("coremap starts");
+        let until = Instant::now() + TOO_LONG / 20;
+        while Instant::now() < until {
+            if is_traced(target) {
+                return (child, [out, err]);
+            }
+            assert_ne!(state(&child), 'Z', "{args:?} ended although nobody read what it wrote");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        end(child);
+    }
+    panic!("{args:?} stops the process: never");
+}
+
 #[test]
 fn no_command_holds_a_process_until_its_output_is_read() {
     let Some(target) = Target::start() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     for words in commands(&target, folder.path()) {
-        let ((_out, full_out), (_err, full_err)) = (full_pipe(), full_pipe());
         let args: Vec<&str> = words.iter().map(String::as_str).chain(["-vv"]).collect();
-        let child = coremap(&args).stdout(full_out).stderr(full_err).spawn().expect("coremap starts");
-        wait_for(&format!("{args:?} stops the process"), || is_traced(&target) || state(&child) == 'Z');
+        let (child, _pipes) = started(&args, &target);
         wait_for(&format!("{args:?} resumes the process"), || !is_traced(&target));
         target.goes_on();
         // It waits for its reader, so it can't have ended.

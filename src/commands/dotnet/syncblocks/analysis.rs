@@ -5,8 +5,9 @@ use crate::analysis::heap_notes::warn_in_gc;
 use crate::bytes::printable;
 use crate::commands::dotnet::syncblocks::report::{LockRow, LockThreadRow, SyncBlockRow, SyncBlocksReport};
 use crate::commands::dotnet::{coreclr_by_id, unread};
+use crate::diag::WarningCode;
 use crate::phase::Phase;
-use crate::runtimes::api::ObjectNames;
+use crate::runtimes::api::{ManagedRuntime as _, ObjectNames};
 use crate::runtimes::coreclr::locks::Lock;
 use crate::runtimes::coreclr::sync_blocks::LockThread;
 use crate::runtimes::coreclr::{CoreClr, threads};
@@ -24,7 +25,14 @@ pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
         // What is missing is in the warnings.
         read.push(id);
         let more = table.notes.iter().filter(|note| !notes.contains(note));
-        runtime.warn("locks", more);
+        if runtime.has_managed_locks() {
+            runtime.warn("locks", more);
+        } else {
+            // Contended monitors are complete without the heap.
+            more.for_each(|note| {
+                session.process.diag.note(WarningCode::HeapWalk, format!("{}: {note}", runtime.label()))
+            });
+        }
         let _phase = session.process.enter(Phase::References);
         warn_in_gc(session.process, runtime, runtime.object_heap_or_empty());
         let thread_names = thread_names(session, runtime);
