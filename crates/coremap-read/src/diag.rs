@@ -131,7 +131,7 @@ codes! {
             "The program that wrote the core put the kernel's VM_* bits in place of ELF's segment flags. coremap reads them as such; other programs mistake read for execute.";
         StacksBlank = Note, "stacks-blank", "gdb wrote stacks as zero",
             "gdb could not read some stacks and wrote zeros (gcore with glibc 2.42 or later). Dump with the kernel or with `coremap dump`.";
-        HeapWalk = Lost, "heap-walk", "some of the managed heap could not be walked",
+        HeapWalk = Either, "heap-walk", "some of the managed heap could not be walked",
             "Some of the managed heap is damaged or not in the core, so its objects are missing from counts and lists.";
         Heap = Lost, "heap", "the managed heap has damaged structures",
             "Structures or references of the managed heap are damaged or lead out of the core. The message says what is left out.";

@@ -1,4 +1,4 @@
-//! `object`: shows one object and its contents. Runtimes make the answer, an [`ObjectReport`], and `report` its table.
+//! `object`: shows one object and its contents. Runtimes make the answer, an [`ObjectReport`], and `render` its table.
 
 mod analysis;
 

@@ -14,6 +14,7 @@ mod json;
 #[doc(hidden)]
 pub mod lines;
 mod list;
+mod object;
 #[doc(hidden)]
 pub mod resident;
 mod safe;

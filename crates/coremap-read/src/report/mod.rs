@@ -10,7 +10,6 @@ mod finding_ids;
 mod kind_or_total;
 mod listed;
 mod lost;
-mod object;
 mod pointer_source;
 mod region;
 mod resident;
