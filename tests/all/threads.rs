@@ -549,3 +549,86 @@ fn stacks_say_what_threads_do() {
     let blocked = groups.iter().find(|g| g["does"] == "lock ← Lab.Locks.BlockOnContended").unwrap();
     assert_eq!(blocked["count"], 3);
 }
+
+/// Indices into `user_pt_regs`.
+const FP: usize = 29;
+const LR: usize = 30;
+const SP: usize = 31;
+const PC: usize = 32;
+
+/// A thread of aarch64 in a function without a frame record, whose code is not in the core. Its caller, at +0x1a0, has a
+/// record that leads to the first function, at +0x168. `link`: the link register; `signed`: the signature.
+fn leaf(link: u64, signature: u64, mask: Option<u64>) -> (Vec<u64>, String) {
+    let (sp, fp, first) = (STACK + 0x1000, STACK + 0x1020, STACK + 0x1050);
+    let library = 0x7e00_0000_0000;
+    let files = [(CODE, CODE + 0x1000, 0, "/opt/till/till"), (library, library + 0x1000, 0, "/opt/till/libtill.so")];
+    let core = CoreBuilder::aarch64()
+        .note(notes::prstatus_aarch64_with(1, &[(PC, CODE + 0x1c8), (SP, sp), (FP, fp), (LR, link)]))
+        .note(mask.map(notes::pac_mask).unwrap_or_default())
+        .note(notes::files(4096, &files))
+        .load(Load::at(CODE).flags(R | X).memsz(0x1000))
+        .load(Load::at(library).flags(R | X).memsz(0x1000))
+        .load(stack(&[(fp, first), (fp + 8, CODE + 0x168 | signature)]));
+    let file = core.write();
+    let answer = run(["threads", "--json", file.path().to_str().unwrap()]).is_sound().json();
+    let frames = answer["threads"][0]["frames"].as_array().unwrap().iter().map(|f| hex(&f["ip"])).collect();
+    (frames, answer["warnings"].to_string())
+}
+
+/// A function signs the return address in the link register on entry (pointer authentication).
+#[test]
+fn a_signed_link_register_is_the_callers() {
+    // The signature is above 48 bits of addresses, or above 39, which only the note shows.
+    for (signature, mask) in [
+        (0x2f << 48, None),
+        (0x2f << 48, Some(0x7f << 48)),
+        (0x2f_5a80 << 32, Some(0xffff << 39)),
+        (0x15 << 39, Some(0xffff << 39)),
+    ] {
+        let (frames, warnings) = leaf(CODE + 0x1a0 | signature, signature, mask);
+        assert_eq!(frames, [CODE + 0x1c8, CODE + 0x1a0, CODE + 0x168], "{signature:#x} {mask:x?}");
+        assert!(!warnings.contains("may be missing"), "{warnings}");
+    }
+}
+
+/// Without a signature, the link register may be left over from a call that returned to the function itself.
+#[test]
+fn a_caller_that_may_be_missing_is_said() {
+    let (frames, warnings) = leaf(CODE + 0x1a0, 0, None);
+    assert_eq!(frames, [CODE + 0x1c8, CODE + 0x168]);
+    assert!(warnings.contains("in 1 the caller of the innermost function may be missing"), "{warnings}");
+    // In another file, it is the caller's.
+    let (frames, _) = leaf(0x7e00_0000_0100, 0, None);
+    assert_eq!(frames, [CODE + 0x1c8, 0x7e00_0000_0100, CODE + 0x168]);
+    // The frame record has it already.
+    let (frames, warnings) = leaf(CODE + 0x168, 0, None);
+    assert_eq!(frames, [CODE + 0x1c8, CODE + 0x168]);
+    assert!(!warnings.contains("may be missing"), "{warnings}");
+}
+
+/// The auxiliary vector above the first frame has the address of the entry point, which may follow a call.
+#[test]
+fn nothing_follows_the_first_function() {
+    let argc = STACK + 0x8000;
+    let (text, random) = (STACK + 0x8800, STACK + 0x8810);
+    let auxv = [(3, CODE + 0x40), (6, 4096), (9, CALLED), (25, random)];
+    let mut words = vec![(argc, 1), (argc + 8, text), (argc + 24, text)];
+    for (i, (key, value)) in (0..).zip(auxv) {
+        words.extend([(argc + 40 + 16 * i, key), (argc + 48 + 16 * i, value)]);
+    }
+    let arm_code = Load::at(CODE).flags(R | X).bytes(0x9400_0000u32.to_le_bytes().repeat(CODE_LEN as usize / 4));
+    let arm = |sp| {
+        CoreBuilder::aarch64()
+            .note(notes::prstatus_aarch64_with(1, &[(PC, CALLED), (SP, sp), (FP, 8)]))
+            .load(arm_code.clone())
+    };
+    let x86 = |sp| CoreBuilder::x86_64().note(notes::prstatus_with(1, &[(RIP, CALLED), (RSP, sp)])).load(code());
+    // In the first function, and where it pushed a word.
+    for core in [arm(argc), x86(argc), arm(argc - 16), x86(argc - 16)] {
+        let file = core.note(notes::auxv(&auxv)).load(stack(&words)).write();
+        let answer = run(["threads", "--json", file.path().to_str().unwrap()]).is_sound().json();
+        let frames: Vec<u64> =
+            answer["threads"][0]["frames"].as_array().unwrap().iter().map(|f| hex(&f["ip"])).collect();
+        assert_eq!(frames, [CALLED], "{answer:#}");
+    }
+}

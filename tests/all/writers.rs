@@ -142,3 +142,74 @@ fn the_whole_vdso_is_the_kernels() {
         assert_eq!(kernels, 0x4000, "{rows:?}");
     }
 }
+
+/// The kernel leaves NT_FILE out if it is larger than kernel.core_file_note_size_limit. Then nobody knows which memory
+/// is of a file.
+#[test]
+fn without_a_list_of_files_any_memory_may_be_of_one() {
+    let (read_only, written) = (BASE + 0x100_0000, BASE + 0x1000_0000);
+    let core = |listed: bool| {
+        let core = one_thread()
+            .load(Load::at(read_only).flags(R).memsz(0x180_0000))
+            .load(Load::at(written).bytes(vec![b'w'; 0x10_0000]));
+        if listed { core.note(notes::files(4096, &[(BASE, BASE + 0x1000, 0, "/opt/till/till")])) } else { core }
+    };
+    let findings = |core: &CoreBuilder, command: &str| {
+        let findings = rows(core, command, "findings").into_iter();
+        let owners = findings.filter(|f| ["anonymous", "unnamed"].contains(&f["id"].as_str().unwrap()));
+        owners.map(|f| format!("{} {}", f["text"], f["evidence"])).collect::<Vec<_>>()
+    };
+    for listed in [false, true] {
+        let core = core(listed);
+        let regions = rows(&core, "regions", "regions");
+        for at in [read_only, written] {
+            let region = regions.iter().find(|r| hex(&r["start"]) == at).unwrap();
+            assert_eq!(region["confidence"], if listed { "exact" } else { "heuristic" }, "{region}");
+            assert_eq!(region["detail"].as_str().unwrap().contains("or of a file"), !listed, "{region}");
+        }
+        for command in ["triage", "summary"] {
+            let texts = findings(&core, command);
+            assert_eq!(texts.len(), 1, "{command}: {texts:?}");
+            let is_sure = texts[0].contains("of anonymous memory") && !texts[0].contains("NT_FILE");
+            assert_eq!(is_sure, listed, "{command}: {texts:?}");
+        }
+    }
+}
+
+/// Only program files fill in what the core lacks: no file has what was in a socket's ring, in shared memory, or on a
+/// device.
+#[test]
+fn only_files_are_file_mappings_that_were_left_out() {
+    let mib = 1 << 20;
+    let at = |n: u64| BASE + n * 0x1000_0000;
+    let (program, data, device, ring, memory) = (at(0), at(1), at(2), at(3), at(4));
+    let core = one_thread()
+        .note(notes::files(
+            4096,
+            &[
+                (program, program + 0x1000, 0, "/opt/till/till"),
+                (program + 0x1000, program + 0x1000 + 2 * mib, 1, "/opt/till/till"),
+                (data, data + 3 * mib, 0, "/var/lib/till/sales.db"),
+                (device, device + 4 * mib, 0, "/dev/dri/card0"),
+                (ring, ring + 8 * mib, 0, "socket:[2655390]"),
+                (memory, memory + 16 * mib, 0, "/memfd:rings (deleted)"),
+            ],
+        ))
+        .load(Load::at(program).flags(R).bytes(image(&[(0, 0x1000 + 2 * mib, R | X)], 0x1000)))
+        .load(Load::at(program + 0x1000).flags(R | X).memsz(2 * mib))
+        .load(Load::at(data).flags(R).memsz(3 * mib))
+        .load(Load::at(device).memsz(4 * mib))
+        .load(Load::at(ring).memsz(8 * mib))
+        .load(Load::at(memory).memsz(16 * mib));
+    let file = core.write();
+    let info = run(["info", "--json", file.path().to_str().unwrap()]).is_sound().json();
+    let completeness = &info["completeness"];
+    assert_eq!(completeness["file_missing"], 5 * mib, "{completeness:#}");
+    assert_eq!(completeness["shared_missing"], 28 * mib, "{completeness:#}");
+    let notes: Vec<&str> = completeness["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let supplied = notes.iter().find(|note| note.contains("--symbols")).unwrap();
+    assert!(supplied.contains("5.00 MiB") && supplied.contains("supplies 2.00 MiB of it"), "{supplied}");
+    let regions = rows(&core, "regions", "regions");
+    let region = regions.iter().find(|r| hex(&r["start"]) == ring).unwrap();
+    assert_eq!((&region["kind"], region["perms"].as_str()), (&Value::from("SharedMemory"), Some("rw-s")), "{region}");
+}

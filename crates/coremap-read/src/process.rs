@@ -140,6 +140,7 @@ pub struct Process {
     pub(crate) symbols: SymbolDirs,
     strings: OnceLock<Option<ProcessStrings>>,
     main_tid: OnceLock<Option<u32>>,
+    initial_sp: OnceLock<Option<Addr>>,
     base: OnceLock<Base>,
     /// Codes and subjects of the warnings of [`Process::conclude`] so far.
     warned: Mutex<BTreeSet<(WarningCode, &'static str)>>,
@@ -191,12 +192,9 @@ impl Process {
                 diag.note(WarningCode::Smaps, "--smaps is ignored: it is for cores, and this is a running process");
             }
             let own = Live::open(pid, attach, reads, allowed, &diag)?;
-            // The process's own files as it sees them, even in another container.
-            let root = [PathBuf::from(format!("/proc/{pid}/root"))];
-            let roots = if options.symbols.is_empty() { root.as_slice() } else { &options.symbols };
-            let names = if options.to_dump { None } else { SymbolDirs::open(roots).ok() };
+            let names = if options.to_dump { SymbolDirs::default() } else { live_symbols(pid, options) };
             let mut process = Process::assemble(Arc::new(own), dirs, diag);
-            process.symbols = names.unwrap_or_default().with_losses_of(&process.symbols);
+            process.symbols = names.with_losses_of(&process.symbols);
             return Ok(process);
         }
         let mut core = Core::open_with(path, reads, allowed, &diag, progress)?;
@@ -246,8 +244,9 @@ impl Process {
         }
         unfiled::add_modules(&*target, &memory, bundle.as_ref(), &mut found);
         drop(phase);
-        let (strings, main_tid, base, warned) = Default::default();
-        Process { target, memory, modules: found, bundle, diag, symbols: dirs, strings, main_tid, base, warned }
+        let (strings, main_tid, initial_sp, base, warned) = Default::default();
+        let modules = found;
+        Process { target, memory, modules, bundle, diag, symbols: dirs, strings, main_tid, initial_sp, base, warned }
     }
 
     /// The target, for scans of its bytes.
@@ -469,6 +468,11 @@ impl Process {
         self.strings.get_or_init(find).as_ref()
     }
 
+    /// The stack pointer with which the first thread began: the address of argc. `None` if it is not in the core.
+    pub(crate) fn initial_sp(&self) -> Option<Addr> {
+        *self.initial_sp.get_or_init(|| find_argc(self.facts(), &self.memory))
+    }
+
     /// The value of an environment variable when the process started.
     pub fn environment(&self, name: &str) -> Option<&str> {
         let strings = self.strings()?;
@@ -476,22 +480,62 @@ impl Process {
     }
 }
 
-/// Finds argv and envp. The auxiliary vector is on the main stack directly above envp, which is directly above argv and
-/// argc (System V ABI, process initialization).
-fn find_strings(facts: &Facts, memory: &dyn Memory) -> Option<ProcessStrings> {
+/// Folders with files for names: those of the user, and the process's own files as it sees them, even in another
+/// container.
+#[cfg(target_os = "linux")]
+fn live_symbols(pid: u32, options: &Options) -> SymbolDirs {
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    let all: Vec<PathBuf> = options.symbols.iter().cloned().chain([root]).collect();
+    // The process's root may be inaccessible.
+    let dirs = SymbolDirs::open(&all).or_else(|_| SymbolDirs::open(&options.symbols));
+    dirs.unwrap_or_default()
+}
+
+/// What the kernel put on the main stack.
+struct InitialStack<B> {
+    /// The bytes.
+    bytes: B,
+    /// Address of the first of them.
+    low: Addr,
+    /// Index of the auxiliary vector. It is directly above envp, which is directly above argv and argc (System V ABI,
+    /// process initialization).
+    vector: usize,
+}
+
+fn initial_stack<B: AsRef<[u8]>>(
+    facts: &Facts,
+    read: impl FnOnce(Addr, usize) -> Option<B>,
+) -> Option<InitialStack<B>> {
     let anchor = facts.auxv(at::RANDOM).or_else(|| facts.auxv(at::EXECFN))?;
     let anchor = Addr::new(anchor);
     // Strings and the random bytes are above the vector.
     let low = anchor.saturating_sub(limits::MAX_ARG_BYTES as u64).align_down(PAGE);
     let piece = facts.space.pieces.at(anchor)?;
     let low = low.max(piece.range.start);
-    let bytes = memory.bytes(low, anchor.since(low) as usize).ok()?;
+    let bytes = read(low, anchor.since(low) as usize)?;
     let needle: Vec<u8> =
         facts.auxv.iter().take(3).flat_map(|(k, v)| [k.to_le_bytes(), v.to_le_bytes()]).flatten().collect();
     if needle.is_empty() {
         return None;
     }
-    let vector = memchr::memmem::rfind(&bytes, &needle)?;
+    let vector = memchr::memmem::rfind(bytes.as_ref(), &needle)?;
+    Some(InitialStack { bytes, low, vector })
+}
+
+/// Finds the address of argc. `read` reads memory.
+fn find_argc(facts: &Facts, memory: &dyn Memory) -> Option<Addr> {
+    let stack = initial_stack(facts, |low, len| memory.look(low, len).ok())?;
+    let word = |at: usize| bytes::u64_at(stack.bytes.as_ref(), at);
+    // Two lists of pointers, each with a null at its end, below the vector.
+    let down = |from: usize| (0..limits::MAX_ARGS).map_while(move |i| from.checked_sub(8 * i));
+    let null = down(stack.vector.checked_sub(16)?).find(|at| word(*at) == Some(0))?;
+    let (argc, _) = down(null.checked_sub(8)?).zip(0..).find(|(at, count)| word(*at) == Some(*count))?;
+    stack.low.checked_add(argc as u64)
+}
+
+/// Finds argv and envp.
+fn find_strings(facts: &Facts, memory: &dyn Memory) -> Option<ProcessStrings> {
+    let InitialStack { bytes, vector, .. } = initial_stack(facts, |low, len| memory.bytes(low, len).ok())?;
     let word = |at: usize| bytes::u64_at(&bytes, at);
     let mut at = vector.checked_sub(16)?;
     let mut environment = Vec::new();

@@ -32,11 +32,6 @@ pub fn name(arch: Arch, number: u16) -> Option<&'static str> {
     names(arch).get(usize::from(number)).copied()
 }
 
-/// Removes the signature (PAC) from the upper bits of an aarch64 return address.
-pub fn without_signature(address: u64) -> u64 {
-    address & AARCH64_ADDRESS
-}
-
 /// DWARF numbers of the x86_64 registers that unwinding uses.
 pub mod x86_64 {
     /// The rbx register.
@@ -59,8 +54,11 @@ mod aarch64 {
     pub(super) const PC: u16 = 32;
 }
 
-/// Mask of an aarch64 return address without its signature (PAC). Linux gives a process 48 bits of address space.
-const AARCH64_ADDRESS: u64 = (1 << 48) - 1;
+/// Bits of an aarch64 code address that may contain its signature (PAC), if the thread's mask is not known. Linux gives
+/// a process 48 bits of address space by default.
+const AARCH64_SIGNATURE: u64 = !((1 << 48) - 1);
+/// The byte above the signature, which is 0 in addresses of a process.
+const AARCH64_TOP: u64 = 0xff << 56;
 
 /// Registers at one frame, by DWARF number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,12 +67,24 @@ pub struct Regs {
     values: [u64; COUNT],
     /// One bit for each register whose value is known.
     known: u64,
+    /// Bits of code addresses that are no part of the address.
+    signature: u64,
 }
 
 impl Regs {
     /// Registers of which only the instruction pointer and the stack pointer are known.
     pub fn new(arch: Arch, ip: Addr, sp: Addr) -> Regs {
-        let mut regs = Regs { arch, values: [0; COUNT], known: 0 };
+        let signature = if arch == Arch::Aarch64 { AARCH64_SIGNATURE } else { 0 };
+        Regs { arch, values: [0; COUNT], known: 0, signature }.with(ip, sp)
+    }
+
+    /// Registers of another frame of the same thread, of which only these two are known.
+    pub(crate) fn of_frame(&self, ip: Addr, sp: Addr) -> Regs {
+        Regs { values: [0; COUNT], known: 0, ..*self }.with(ip, sp)
+    }
+
+    fn with(self, ip: Addr, sp: Addr) -> Regs {
+        let mut regs = self;
         regs.set(regs.ip_number(), Some(ip.get()));
         regs.set(regs.sp_number(), Some(sp.get()));
         regs
@@ -83,10 +93,10 @@ impl Regs {
     /// Registers of a thread when it was dumped.
     pub fn of_thread(arch: Arch, registers: &Registers) -> Regs {
         let mut regs = Regs::new(arch, registers.ip(), registers.sp());
-        if registers.is_partial() {
-            return regs;
+        if let Some(mask) = registers.signature() {
+            regs.signature = mask | AARCH64_TOP;
         }
-        for (name, value) in registers.iter() {
+        for (name, value) in registers.known() {
             if let Some(number) = names(arch).iter().position(|n| *n == name) {
                 regs.set(number as u16, Some(value));
             }
@@ -134,8 +144,12 @@ impl Regs {
     }
 
     pub(crate) fn set_ip(&mut self, ip: u64) {
-        let ip = if self.arch == Arch::Aarch64 { without_signature(ip) } else { ip };
-        self.set(self.ip_number(), Some(ip));
+        self.set(self.ip_number(), Some(self.without_signature(ip)));
+    }
+
+    /// Removes the signature from the upper bits of a code address.
+    pub(crate) fn without_signature(&self, address: u64) -> u64 {
+        address & !self.signature
     }
 
     pub(crate) fn set_sp(&mut self, sp: Addr) {

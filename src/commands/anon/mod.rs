@@ -5,7 +5,7 @@ mod report;
 mod table;
 
 pub use analysis::anon;
-pub(in crate::commands) use analysis::{finding, survey};
+pub(in crate::commands) use analysis::{finding, noun, survey};
 pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use crate::addr::{Addr, AddrRange};
 use crate::analysis::crash;
 use crate::analysis::naming::Names;
@@ -15,9 +17,9 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{ImageFormat, OsSubject};
 use crate::session::Session;
-use crate::targets::PieceState;
 use crate::targets::at;
 use crate::targets::dump_notes::Dumped;
+use crate::targets::{MappingName, PieceState};
 use crate::units::{human, moment};
 
 /// Describes the process and what the core contains. Arguments and values of the environment are included only with
@@ -197,7 +199,15 @@ fn completeness(session: &Session<'_>) -> Completeness {
     };
     let writable_missing =
         missing(&|r| r.file.is_none() && r.perms.is_some_and(|p| p.write) && r.kind != Kind::NoAccess);
-    let file_missing = missing(&|r| r.file.is_some());
+    let is_file = |path: &str| MappingName::of(path).is_on_disk(path);
+    let file_missing = missing(&|r| r.file.as_deref().is_some_and(is_file));
+    // Shared memory and devices have names in NT_FILE, but no file has their contents.
+    let shared_missing = missing(&|r| r.file.as_deref().is_some_and(|path| !is_file(path)));
+    let programs: HashSet<&str> = session.process.modules.iter().map(|m| &*m.path).collect();
+    // What a process may have written is in no file.
+    let program_missing = missing(&|r| {
+        r.file.as_deref().is_some_and(|path| programs.contains(path)) && !r.perms.is_some_and(|p| p.write)
+    });
     let truncated = facts.truncation.map_or(0, |t| t.missing);
     let mut notes: Vec<String> = facts.dumped.iter().map(dumped).collect();
     if truncated > 0 {
@@ -215,9 +225,20 @@ fn completeness(session: &Session<'_>) -> Completeness {
     let unread = session.process.modules.iter().filter(|m| matches!(m.kind, ModuleKind::NoHeaders)).count();
     if file_missing > 0 {
         notes.push(format!(
-            "{} of file mappings is not in the core, as usual; {}--symbols DIR with the program's files supplies it",
+            "{} of file mappings is not in the core, as usual; {}{}",
             human(file_missing),
-            if unread > 0 { format!("{unread} files lack their headers too; ") } else { String::new() }
+            if unread > 0 { format!("{unread} files lack their headers too; ") } else { String::new() },
+            match program_missing {
+                0 => "none of it is code or constants of program files, which --symbols supplies".to_owned(),
+                part if part >= file_missing => "--symbols DIR with the program's files supplies it".to_owned(),
+                part => format!("--symbols DIR with the program's files supplies {} of it", human(part)),
+            }
+        ));
+    }
+    if shared_missing > 0 {
+        notes.push(format!(
+            "{} of shared memory, sockets' buffers and devices is not in the core (coredump_filter) and cannot be read",
+            human(shared_missing)
         ));
     }
     if !facts.space.files.is_empty() && !facts.producer.lists_all_files(&facts.space.files) {
@@ -226,9 +247,10 @@ fn completeness(session: &Session<'_>) -> Completeness {
                 .into(),
         );
     }
-    if facts.space.files.is_empty() {
+    if !facts.lists_files() {
         notes.push(
-            "no list of mapped files (NT_FILE): modules are found only through the dynamic linker and their headers"
+            "no list of mapped files (NT_FILE): modules are found only through the dynamic linker and their headers, \
+             and other memory may be of files"
                 .into(),
         );
     }
@@ -240,6 +262,7 @@ fn completeness(session: &Session<'_>) -> Completeness {
         in_core: facts.space.dumped_total(),
         writable_missing,
         file_missing,
+        shared_missing,
         truncated,
         notes,
     }

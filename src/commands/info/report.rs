@@ -100,8 +100,10 @@ pub struct Completeness {
     pub in_core: u64,
     /// Writable memory that is not in the core.
     pub writable_missing: u64,
-    /// File mappings that are not in the core.
+    /// Mappings of files that are not in the core.
     pub file_missing: u64,
+    /// Shared memory, sockets' buffers and devices that are not in the core.
+    pub shared_missing: u64,
     /// Bytes missing at the end of a truncated file.
     pub truncated: u64,
     /// What is missing, and the consequences, in words.

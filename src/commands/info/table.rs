@@ -4,6 +4,7 @@ use crate::commands::info::report::{InfoReport, ProcessRow};
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
 use crate::report::ImageFormat;
+use crate::targets::threads::tid_text;
 use crate::units::{count, exact, human};
 
 /// A hidden command line: only the program's name and the number of arguments.
@@ -54,7 +55,7 @@ impl Render for InfoReport {
                 format!("{} {}{code}{at}", s.number, s.name)
             }),
         );
-        field("crash thread", p.crash_thread.map(|v| v.to_string()));
+        field("crash thread", p.crash_thread.map(tid_text));
         for fact in &p.os {
             field(fact.what.name(), Some(format!("{} — {}", fact.value, fact.evidence)));
         }

@@ -1,7 +1,9 @@
 //! A process that runs: the same answers as of a core, and no harm done.
 
 mod blocked;
+mod files;
 mod resident;
+mod states;
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -35,6 +35,16 @@ pub fn prstatus_aarch64(tid: u32, signal: u16, sp: u64, pc: u64) -> Vec<u8> {
     note("CORE", 1, &status(392, tid, signal, &[(31, sp), (32, pc)]))
 }
 
+/// NT_PRSTATUS of aarch64 with these registers: x0..x30, sp, pc.
+pub fn prstatus_aarch64_with(tid: u32, registers: &[(usize, u64)]) -> Vec<u8> {
+    note("CORE", 1, &status(392, tid, 0, registers))
+}
+
+/// NT_ARM_PAC_MASK: the bits of the signature in addresses of data and of code.
+pub fn pac_mask(mask: u64) -> Vec<u8> {
+    note("LINUX", 0x406, &[mask.to_le_bytes(), mask.to_le_bytes()].concat())
+}
+
 fn status(len: usize, tid: u32, signal: u16, registers: &[(usize, u64)]) -> Vec<u8> {
     let mut desc = vec![0u8; len];
     desc[12..14].copy_from_slice(&signal.to_le_bytes());

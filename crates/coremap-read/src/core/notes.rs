@@ -24,6 +24,7 @@ pub mod nt {
     pub(crate) const AUXV: u32 = 6;
     pub(crate) const X86_XSTATE: u32 = 0x202;
     pub(crate) const ARM_TLS: u32 = 0x401;
+    pub(crate) const ARM_PAC_MASK: u32 = 0x406;
     pub(crate) const FILE: u32 = 0x4649_4c45;
     pub const SIGINFO: u32 = 0x5349_4749;
 }
@@ -229,6 +230,15 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
                     thread.thread_pointer = thread.thread_pointer.or(tp);
                 }
             }
+            (b"LINUX", nt::ARM_PAC_MASK) => {
+                // `struct user_pac_mask` (asm/ptrace.h): the masks of data and of code addresses. No kernel gives a process
+                // less than 36 bits of addresses.
+                if let Some(mask) = bytes::u64_at(desc, 8).filter(|mask| arch == Arch::Aarch64 && *mask << 28 == 0)
+                    && let Some(thread) = notes.threads.last_mut().filter(|_| current)
+                {
+                    thread.registers.set_signature(mask);
+                }
+            }
             _ => {}
         }
     }
@@ -248,6 +258,9 @@ fn loses(owner: &[u8], kind: u32) -> Option<&'static str> {
         }
         (b"CORE", nt::SIGINFO) => "the signal is missing",
         (b"LINUX", nt::ARM_TLS) => "a thread pointer is missing, so its stack has its mapping's bounds",
+        (b"LINUX", nt::ARM_PAC_MASK) => {
+            "signatures of a thread's return addresses have unknown bits, so frames may be missing"
+        }
         (own_notes::OWNER_BYTES, kind) => return OwnNotes::loses(kind),
         _ => return None,
     })

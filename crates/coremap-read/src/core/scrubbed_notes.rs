@@ -31,7 +31,6 @@ const XSAVE: (usize, usize) = (464, 528);
 
 /// NT_X86_XSTATE, NT_ARM_TLS, NT_ARM_PAC_MASK (linux/elf.h).
 pub const X86_XSTATE: u32 = nt::X86_XSTATE;
-const ARM_PAC_MASK: u32 = 0x406;
 
 fn rule(owner: &[u8], kind: u32) -> Rule {
     match (owner, kind) {
@@ -40,7 +39,7 @@ fn rule(owner: &[u8], kind: u32) -> Rule {
         (b"CORE", nt::AUXV | nt::FILE) => Rule::All,
         (b"CORE", nt::SIGINFO) => Rule::Start(SIGINFO),
         (b"LINUX", X86_XSTATE) => Rule::Within(XSAVE.0, XSAVE.1),
-        (b"LINUX", nt::ARM_TLS | ARM_PAC_MASK) | (b"GDB" | b"GNU", _) => Rule::All,
+        (b"LINUX", nt::ARM_TLS | nt::ARM_PAC_MASK) | (b"GDB" | b"GNU", _) => Rule::All,
         (own_notes::OWNER_BYTES, _) => Rule::All,
         _ => Rule::Start(0),
     }

@@ -1,6 +1,7 @@
 //! Proves that a file under `--symbols` is the build the core maps.
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
 
 use crate::addr::AddrRange;
 use crate::core::mapped::MappedFile;
@@ -166,12 +167,22 @@ fn proven(
         Opened::StrayLink => return Err(Unused::StrayLink),
         Opened::Nothing => return Err(Unused::Missing),
     };
-    let map = MappedFile::map(&file, dirs.losses()).map_err(|_| Unused::NoProgram)?;
+    let (map, proof) = proven_file(target, module, dirs, &file)?;
+    tracing::debug!(module = module.name(), ?proof, file = %dirs.path(place).display(), "the same build");
+    Ok((map, proof))
+}
+
+fn proven_file(
+    target: &dyn Target,
+    module: &Module,
+    dirs: &SymbolDirs,
+    file: &File,
+) -> Result<(MappedFile, Proof), Unused> {
+    let map = MappedFile::map(file, dirs.losses()).map_err(|_| Unused::NoProgram)?;
     if !is_program(&map) {
         return Err(Unused::NoProgram);
     }
     let proof = proof(target, module, &map).ok_or(Unused::Mismatch)?;
-    tracing::debug!(module = module.name(), ?proof, file = %dirs.path(place).display(), "the same build");
     Ok((map, proof))
 }
 
@@ -181,23 +192,38 @@ fn is_program(file: &[u8]) -> bool {
     elf::is_elf(file) || pe::of_file(file).is_some()
 }
 
-/// Returns the file under `dirs` that is the same build as the module, whether or not the
-/// core has all of its bytes.
-pub fn file_of(target: &dyn Target, module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
-    let found = dirs.candidates(module).into_iter().find_map(|place| proven(target, module, dirs, &place).ok());
-    found.filter(|(_, proof)| *proof >= Proof::Relocated).map(|(map, _)| map)
+/// Returns the files that are the same build as the module, whether or not the core has all
+/// of its bytes: those under `dirs`, and the mapped file itself if the target can open it.
+/// One may be stripped and another not.
+pub fn files_of<'a>(
+    target: &'a dyn Target,
+    module: &'a Module,
+    dirs: &'a SymbolDirs,
+) -> impl Iterator<Item = MappedFile> + 'a {
+    let given = dirs.candidates(module).into_iter().map(|place| proven(target, module, dirs, &place));
+    let mapped = module.mappings.first().and_then(|&m| target.facts().space.files.get(m as usize));
+    let mapped = mapped.into_iter().filter_map(|mapping| target.mapped_file(mapping.range));
+    let all = given.chain(mapped.map(|file| proven_file(target, module, dirs, &file)));
+    let all: Vec<(MappedFile, Proof)> = all.flatten().collect();
+    // Files with a weaker proof have a warning, and their bytes are in memory already.
+    let is_proven = all.iter().any(|(_, proof)| *proof >= Proof::Relocated);
+    let least = if is_proven { Proof::Relocated } else { Proof::Sections };
+    all.into_iter().filter(move |(_, proof)| *proof >= least).map(|(map, _)| map)
 }
 
-/// Returns the file under `dirs` with the symbols stripped from the module's own file: the
-/// one with the same build id. A .gnu_debuglink checksum is no proof, because only the
-/// module's file contains it.
-pub fn debug_file_of(module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
-    let ModuleKind::Elf(image) = &module.kind else { return None };
-    let wanted = image.build_id.as_ref()?;
-    dirs.debug_candidates(module).into_iter().find_map(|place| {
+/// Returns the files under `dirs` with the symbols stripped from the module's own file: those
+/// with the same build id. A .gnu_debuglink checksum is no proof, because only the module's
+/// file contains it.
+pub fn debug_files_of<'a>(module: &'a Module, dirs: &'a SymbolDirs) -> impl Iterator<Item = MappedFile> + 'a {
+    let wanted = match &module.kind {
+        ModuleKind::Elf(image) => image.build_id.as_ref(),
+        _ => None,
+    };
+    let places = wanted.map(|_| dirs.debug_candidates(module)).unwrap_or_default();
+    places.into_iter().filter_map(move |place| {
         let Opened::File(file) = dirs.look(&place) else { return None };
         let map = MappedFile::map(&file, dirs.losses()).ok()?;
-        (elf::file_build_id(&map).as_ref() == Some(wanted)).then_some(map)
+        (elf::file_build_id(&map).as_ref() == wanted).then_some(map)
     })
 }
 

@@ -23,16 +23,19 @@ mod refused;
 mod stop;
 pub mod stops;
 
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use crate::addr::AddrRange;
 use crate::core::mapped::mirror::Mirror;
 use crate::limits;
 use crate::targets::{DumpNotes, Extents, Facts, Reads, StopReport, Target};
 use bytes::Bytes;
+use open::MappedFiles;
 pub(crate) use open::named;
 use stop::{Stop, StopSummary};
 
@@ -118,6 +121,8 @@ pub(crate) struct Live {
     summary: OnceLock<StopSummary>,
     attach: AttachOptions,
     notes: Option<DumpNotes>,
+    /// Opens the file of a mapping.
+    files: Option<MappedFiles>,
     /// Whether [`Target::release`] resumed it. Memory that is gone afterwards does not count as lost.
     resumed: Arc<AtomicBool>,
     /// Whether [`Target::release`] waits for [`Target::finish`].
@@ -150,6 +155,7 @@ impl Live {
             resumed,
             pinned,
             notes: None,
+            files: None,
         }
     }
 
@@ -212,6 +218,10 @@ impl Target for Live {
         if let Some(mirror) = self.mirror() {
             mirror.hold(bytes.min(crate::machine::available_memory() / 2));
         }
+    }
+
+    fn mapped_file(&self, mapping: AddrRange) -> Option<File> {
+        self.files.as_ref()?.open(mapping)
     }
 
     fn dump_notes(&self) -> Option<&DumpNotes> {

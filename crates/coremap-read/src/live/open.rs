@@ -53,17 +53,23 @@ impl Live {
         // Open what may be denied before anything is stopped.
         let mem = proc.open("mem").map_err(|e| refused(pid, e))?;
         let pagemap = proc.open("pagemap").ok();
-        // The kernel visits each page for smaps, a tenth of a second for 10 GB, so read it before the stop. A dump must
-        // be of one moment, so read it after.
+        // The kernel visits each page for smaps, a tenth of a second for 10 GB, and 24,000 mappings have half a million
+        // lines. So read it before the stop. A dump must be of one moment, so read it after.
         let smaps = || proc.read("smaps").unwrap_or_default();
-        let before = if attach.to_dump { Vec::new() } else { smaps() };
+        let parse = |text: &[u8]| smaps::parse(text).into_residence(proc.path("smaps"));
+        let before = (!attach.to_dump).then(|| parse(&smaps()));
         let mut thread_names = names(pid, stop::tids(pid).unwrap_or_default().into_iter());
-        let (stop, stopped) = if attach.no_stop {
+        let (stop, mut stopped) = if attach.no_stop {
             (None, running(pid, arch)?)
         } else {
             let (stop, stopped) = Stop::begin(pid, arch, attach).map_err(|e| refused(pid, e))?;
             (Some(stop), stopped)
         };
+        let some_unstopped = !stopped.unstopped.is_empty();
+        // A core can't say that a thread's registers are incomplete.
+        if !attach.no_stop && !attach.to_dump {
+            add_waiting(pid, arch, &mut stopped, diag);
+        }
         if !stopped.unstopped.is_empty() && !attach.no_stop {
             let (count, first) = (stopped.unstopped.len(), stopped.unstopped.first().copied().unwrap_or(0));
             let what = if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") };
@@ -71,7 +77,7 @@ impl Live {
                 WarningCode::NotStopped,
                 format!(
                     "{what} did not stop (first: {first}); its registers are missing. A thread that waits for a \
-                         hung disk can't stop"
+                     hung disk, or in vfork for its child, can't stop"
                 ),
             );
         }
@@ -79,8 +85,14 @@ impl Live {
         if vmas.is_empty() {
             return Err(LiveError::NoMemory { pid });
         }
-        let smaps = if attach.to_dump { smaps() } else { before };
-        let residence = smaps::parse(&smaps).into_residence(proc.path("smaps"));
+        let (smaps, residence) = before.map_or_else(
+            || {
+                let text = smaps();
+                let residence = parse(&text);
+                (text, residence)
+            },
+            |residence| (Vec::new(), residence),
+        );
         let (space, parts) = build_space(&proc, &vmas, &residence.mappings);
         let bytes = Arc::new(Bytes::new(pid, mem, pagemap, parts));
         let status_text = proc.read("status").unwrap_or_default();
@@ -105,10 +117,13 @@ impl Live {
             .to_dump
             .then(|| notes(&proc, DumpNotes { threads, smaps, status: status_text, ..DumpNotes::default() }));
         facts.threads = stopped.threads;
-        facts.threads_lost = !stopped.unstopped.is_empty();
+        // Without its thread pointer, a thread's malloc cache can't be found.
+        facts.threads_lost = some_unstopped;
         facts.residence = Some(Arc::new(residence));
         let reads = reads.within(facts.size, allowed);
-        Ok(Live { notes, ..Live::new(facts, reads, bytes, stop, attach, allowed.memory) })
+        // A reader of the core may not have the files, so a dump reads none of them.
+        let files = (!attach.to_dump).then_some(MappedFiles { proc, vmas });
+        Ok(Live { notes, files, ..Live::new(facts, reads, bytes, stop, attach, allowed.memory) })
     }
 }
 
@@ -284,38 +299,136 @@ fn own_vdso(len: u64) -> Option<u64> {
     own.iter().find(|vma| &*vma.name == "[vdso]" && vma.range.len() == len).map(|vma| vma.range.start.get())
 }
 
-/// Opens the mapped file itself: through the kernel's link to it, which takes a capability, or by its path as the
-/// process sees it, if the inode is the same.
+/// Opens the mapped file itself: through the kernel's link to it, which takes a capability; by its path as the process
+/// sees it; or as the process's program, which works after the file was deleted. The latter two must have the same
+/// inode.
 fn file(proc: &Folder, path: &str, inode: u64, range: AddrRange) -> Option<File> {
     let link = format!("/proc/{}/map_files/{:x}-{:x}", proc.pid, range.start.get(), range.end.get());
-    let by_path = || {
-        let file = proc.open(&format!("root{path}")).ok()?;
-        // Don't compare the device: with overlayfs and btrfs, maps shows another than stat(2).
-        file.metadata().is_ok_and(|meta| meta.is_file() && meta.ino() == inode).then_some(file)
-    };
-    File::open(link).ok().filter(|file| file.metadata().is_ok_and(|meta| meta.is_file())).or_else(by_path)
+    let is_regular = |file: &File| file.metadata().is_ok_and(|meta| meta.is_file());
+    // Don't compare the device: with overlayfs and btrfs, maps shows another than stat(2).
+    let is_same = |file: &File| file.metadata().is_ok_and(|meta| meta.is_file() && meta.ino() == inode);
+    let by_name = |name: &str| proc.open(name).ok().filter(is_same);
+    let linked = File::open(link).ok().filter(is_regular);
+    linked.or_else(|| by_name(&format!("root{path}"))).or_else(|| by_name("exe"))
 }
 
-/// Threads of a process that is not stopped. For threads waiting in the kernel, /proc/PID/task/TID/syscall gives the
-/// stack pointer and the instruction pointer, but no other registers.
+/// Opens the files of mappings.
+pub(super) struct MappedFiles {
+    proc: Folder,
+    vmas: Vec<Vma>,
+}
+
+impl MappedFiles {
+    pub(super) fn open(&self, mapping: AddrRange) -> Option<File> {
+        let index = self.vmas.binary_search_by_key(&mapping.start, |vma| vma.range.start).ok()?;
+        let vma = self.vmas.get(index).filter(|vma| vma.range == mapping)?;
+        let path = vma.path().filter(|path| path.starts_with('/'))?;
+        file(&self.proc, path, vma.inode, vma.range)
+    }
+}
+
+/// Threads of a process that is not stopped.
 fn running(pid: u32, arch: Arch) -> Result<Stopped, LiveError> {
     let tids = stop::tids(pid).map_err(|e| refused(pid, e))?;
     let mut out = Stopped { threads: Vec::new(), unstopped: Vec::new(), notes: BTreeMap::new() };
     for tid in tids {
-        let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).unwrap_or_default();
-        let words: Vec<u64> =
-            text.split_whitespace().filter_map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()).collect();
-        // Lines are "NUMBER ARG… SP PC", "-1 SP PC" or "running".
-        let registers = match words.as_slice() {
-            [.., sp, ip] if *sp != 0 => Registers::at(arch, Addr::new(*ip), Addr::new(*sp)),
-            _ => None,
-        };
-        match registers {
-            Some(registers) => out.threads.push(Thread { tid, signal: 0, registers, thread_pointer: None }),
+        match waiting(pid, tid, arch) {
+            Some((thread, _)) => out.threads.push(thread),
             None => out.unstopped.push(tid),
         }
     }
     Ok(out)
+}
+
+/// Why a thread waits in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// Its child of vfork(2) has neither called exec nor ended.
+    Vfork,
+    /// Another call, or a page fault.
+    Other,
+}
+
+/// A thread that waits in the kernel, without stopping it. /proc/PID/task/TID/syscall has its instruction and stack
+/// pointers and the arguments of its system call, but no other registers. `None` if the thread runs.
+fn waiting(pid: u32, tid: u32, arch: Arch) -> Option<(Thread, Wait)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    let call = SystemCall::parse(&text)?;
+    let registers = Registers::in_call(arch, call.ip, call.sp, call.number, &call.arguments)?;
+    Some((Thread { tid, signal: 0, registers, thread_pointer: None }, call.wait(arch)))
+}
+
+/// A line of /proc/PID/task/TID/syscall.
+#[derive(Debug, PartialEq, Eq)]
+struct SystemCall {
+    /// Number of the call. `None` if the thread waits outside of a call, as in a page fault.
+    number: Option<u64>,
+    arguments: Vec<u64>,
+    sp: Addr,
+    ip: Addr,
+}
+
+/// `vfork` and `clone` of x86_64 (asm/unistd_64.h).
+const X86_64_VFORK: u64 = 58;
+const X86_64_CLONE: u64 = 56;
+/// `clone` of aarch64 (asm-generic/unistd.h). Its vfork is a clone.
+const AARCH64_CLONE: u64 = 220;
+
+impl SystemCall {
+    /// Parses `NUMBER ARG… SP PC` or `-1 SP PC`. `None` for `running`, and for a thread without user memory.
+    fn parse(text: &str) -> Option<SystemCall> {
+        let mut words = text.split_whitespace();
+        let number = words.next()?.parse::<i64>().ok()?;
+        let words: Option<Vec<u64>> =
+            words.map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()).collect();
+        let words = words?;
+        let [arguments @ .., sp, ip] = words.as_slice() else { return None };
+        (*sp != 0).then(|| SystemCall {
+            number: u64::try_from(number).ok(),
+            arguments: arguments.to_vec(),
+            sp: Addr::new(*sp),
+            ip: Addr::new(*ip),
+        })
+    }
+
+    fn wait(&self, arch: Arch) -> Wait {
+        let flags = self.arguments.first().copied().unwrap_or(0);
+        let is_vfork = match (arch, self.number) {
+            (Arch::X86_64, Some(X86_64_VFORK)) => true,
+            (Arch::X86_64, Some(X86_64_CLONE)) | (Arch::Aarch64, Some(AARCH64_CLONE)) => {
+                flags & libc::CLONE_VFORK as u64 != 0
+            }
+            _ => false,
+        };
+        if is_vfork { Wait::Vfork } else { Wait::Other }
+    }
+}
+
+/// Adds the threads that did not stop and whose place in the kernel is known, and warns about each kind.
+fn add_waiting(pid: u32, arch: Arch, stopped: &mut Stopped, diag: &Diagnostics) {
+    let (mut vfork, mut other) = (Vec::new(), Vec::new());
+    stopped.unstopped.retain(|&tid| {
+        let Some((thread, wait)) = waiting(pid, tid, arch) else { return true };
+        match wait {
+            Wait::Vfork => vfork.push(tid),
+            Wait::Other => other.push(tid),
+        }
+        stopped.threads.push(thread);
+        false
+    });
+    stopped.threads.sort_by_key(|thread| (thread.tid != pid, thread.tid));
+    let known = "of its registers, only the instruction pointer, the stack pointer and the call's arguments are known";
+    for (tids, why) in [
+        (&vfork, "waits in vfork until its child calls exec or ends, and can't be stopped"),
+        (&other, "waits in the kernel and can't be stopped, as for a hung disk"),
+    ] {
+        let Some(first) = tids.first() else { continue };
+        let who = match tids.len() {
+            1 => format!("thread {first}"),
+            more => format!("each of {more} threads (first: {first})"),
+        };
+        diag.partial(WarningCode::NotStopped, format!("{who} {why}; {known}"));
+    }
 }
 
 /// Data of the process and its threads that only stat has (proc(5)).

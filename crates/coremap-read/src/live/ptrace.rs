@@ -24,6 +24,10 @@ const NT_PRSTATUS: usize = 1;
 #[cfg(target_arch = "aarch64")]
 const NT_ARM_TLS: usize = 0x401;
 
+/// `NT_ARM_PAC_MASK` (linux/elf.h): the bits of addresses that contain signatures.
+#[cfg(target_arch = "aarch64")]
+const NT_ARM_PAC_MASK: usize = 0x406;
+
 /// Register sets that a core contains besides the general registers, in the kernel's order (linux/elf.h): NT_FPREGSET
 /// and NT_X86_XSTATE.
 #[cfg(target_arch = "x86_64")]
@@ -31,7 +35,7 @@ const MORE_SETS: [usize; 2] = [2, 0x202];
 
 /// NT_FPREGSET, NT_ARM_TLS, NT_ARM_SVE, NT_ARM_PAC_MASK. Without the last, gdb can't follow signed return addresses.
 #[cfg(target_arch = "aarch64")]
-const MORE_SETS: [usize; 4] = [2, NT_ARM_TLS, 0x405, 0x406];
+const MORE_SETS: [usize; 4] = [2, NT_ARM_TLS, 0x405, NT_ARM_PAC_MASK];
 
 /// NT_FPREGSET.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -164,6 +168,20 @@ pub(super) fn thread_pointer(tid: u32) -> Option<Addr> {
 /// The thread pointer of a stopped thread, on machines where it is no general register.
 #[cfg(not(target_arch = "aarch64"))]
 pub(super) fn thread_pointer(_: u32) -> Option<Addr> {
+    None
+}
+
+/// The bits of a stopped thread's code addresses that contain a signature, on machines that have it.
+#[cfg(target_arch = "aarch64")]
+pub(super) fn signature(tid: u32) -> Option<u64> {
+    let mut masks = [0u64; 2];
+    register_set(tid, NT_ARM_PAC_MASK, &mut masks)?;
+    masks.get(1).copied()
+}
+
+/// The bits of a stopped thread's code addresses that contain a signature, on machines that have it.
+#[cfg(not(target_arch = "aarch64"))]
+pub(super) fn signature(_: u32) -> Option<u64> {
     None
 }
 

@@ -124,7 +124,10 @@ fn trace_until_released(
 }
 
 fn thread(tid: u32, arch: Arch) -> Option<Thread> {
-    let registers = ptrace::registers(tid, arch)?;
+    let mut registers = ptrace::registers(tid, arch)?;
+    if let Some(mask) = ptrace::signature(tid) {
+        registers.set_signature(mask);
+    }
     let thread_pointer = registers.thread_pointer().or_else(|| ptrace::thread_pointer(tid));
     Some(Thread { tid, signal: 0, registers, thread_pointer })
 }

@@ -42,6 +42,7 @@ pub struct Base {
     /// Path of each entry of NT_FILE.
     pub paths: Vec<Arc<str>>,
     flags_show_no_access: bool,
+    lists_files: bool,
     lists_all_files: bool,
     evidence: &'static EvidenceTexts,
 }
@@ -54,6 +55,7 @@ struct EvidenceTexts {
     named: &'static str,
     anonymous: &'static str,
     uncertain: &'static str,
+    unlisted: &'static str,
 }
 
 /// Evidence texts for cores.
@@ -65,7 +67,11 @@ const IN_CORE: EvidenceTexts = EvidenceTexts {
     anonymous: "PT_LOAD flags; NT_FILE lists no file here",
     uncertain: "PT_LOAD flags. This core does not list all mapped files, so this may be one (a memfd or a deleted \
                 file)",
+    unlisted: "PT_LOAD flags. This core has no list of mapped files (NT_FILE), so this may be a file's or anonymous",
 };
+
+/// Description of memory without an owner if the core lists no files.
+const FILE_OR_NOT: &str = "anonymous or of a file: the core lists no files";
 
 /// Evidence texts for running processes, where the kernel lists everything.
 const IN_MAPS: EvidenceTexts = EvidenceTexts {
@@ -139,6 +145,7 @@ impl Base {
             entries: RangeMap::from_sorted(entries).unwrap_or_default(),
             paths: facts.space.files.iter().map(|f| f.path.clone()).collect(),
             flags_show_no_access: facts.producer.flags_show_no_access(),
+            lists_files: facts.lists_files(),
             lists_all_files: facts.producer.lists_all_files(&facts.space.files),
             evidence: if facts.producer == Producer::Live { &IN_MAPS } else { &IN_CORE },
         }
@@ -200,7 +207,9 @@ impl Base {
         if let Some(what) = entry.anonymous {
             return (kind, Confidence::Exact, what.into(), self.evidence.named);
         }
-        if self.lists_all_files {
+        if !self.lists_files && kind != Kind::NoAccess {
+            (kind, Confidence::Heuristic, FILE_OR_NOT.into(), self.evidence.unlisted)
+        } else if self.lists_all_files {
             (kind, Confidence::Exact, "".into(), self.evidence.anonymous)
         } else {
             (kind, Confidence::Derived, "".into(), self.evidence.uncertain)

@@ -54,6 +54,8 @@ struct WalkState {
     marked: bool,
     /// Whether the current run of managed frames was entered without a mark.
     unmarked_run: bool,
+    /// See [`StackWalk::may_skip`].
+    may_skip: bool,
 }
 
 impl<'a, 'p> Walker<'a, 'p> {
@@ -104,6 +106,7 @@ impl<'a, 'p> Walker<'a, 'p> {
             native: false,
             marked: true,
             unmarked_run: false,
+            may_skip: false,
         };
         let mut end = loop {
             if state.frames.len() >= self.limit || self.left.get() == 0 {
@@ -130,7 +133,7 @@ impl<'a, 'p> Walker<'a, 'p> {
             end = End::TooMany;
         }
         self.left.set(self.left.get().saturating_sub(state.frames.len()));
-        StackWalk { frames: state.frames, end }
+        StackWalk { frames: state.frames, end, may_skip: state.may_skip }
     }
 
     fn code(&self, runtime: RuntimeId) -> Option<&'a dyn ManagedCode> {
@@ -308,6 +311,8 @@ impl<'a, 'p> Walker<'a, 'p> {
             Some(regs) => kept && up.regs.sp() <= regs.sp(),
             None => true,
         });
+        state.may_skip |=
+            chained.is_some() && step.exact && stack.is_some_and(|stack| self.unwinder.may_skip_caller(step, stack));
         if let Some(up) = chained.or_else(|| state.follow(marked?)) {
             return Ok(up);
         }
@@ -315,7 +320,14 @@ impl<'a, 'p> Walker<'a, 'p> {
         if self.process.arch() == Arch::Aarch64 && !step.exact && step.regs.fp() == Some(Addr::NULL) {
             return Err(End::Bottom);
         }
-        let Some(stack) = stack else { return Err(End::NoStack(step.regs.sp())) };
+        let Some(mut stack) = stack else { return Err(End::NoStack(step.regs.sp())) };
+        // Above are the arguments, the environment and the auxiliary vector. The first function's frame is empty.
+        if let Some(first) = self.process.initial_sp().filter(|first| stack.contains(*first)) {
+            if step.regs.sp() >= first {
+                return Err(End::Bottom);
+            }
+            stack.end = first;
+        }
         if let Some(up) = fits(state, self.unwinder.by_signal_shape(step, stack)) {
             return Ok(up);
         }
@@ -345,7 +357,10 @@ impl<'a, 'p> Walker<'a, 'p> {
     /// be on another stack.
     fn is_caller(&self, state: &WalkState, step: &UnwoundFrame, up: &UnwoundFrame) -> bool {
         let (here, there) = (step.regs.sp(), up.regs.sp());
-        let same = self.process.arch() == Arch::Aarch64 && here == there && up.regs.ip() != step.regs.ip();
+        // Functions without a frame of their own: on x86_64 only those that moved the return address to a register, as
+        // vfork does.
+        let same = here == there && up.regs.ip() != step.regs.ip();
+        let same = same && (self.process.arch() == Arch::Aarch64 || up.trust == Trust::UnwindData);
         let upward = there > here || same && step.exact;
         let interrupted = up.exact && !state.seen.contains(&(up.regs.ip(), there));
         (upward || interrupted) && self.unwinder.is_code(up.regs.ip())

@@ -157,6 +157,12 @@ impl Facts {
         }
     }
 
+    /// Whether the target lists mapped files. If it doesn't, any memory may be of a file. The kernel omits the list
+    /// (NT_FILE) if it is larger than 4 MiB, and had none before Linux 3.7.
+    pub fn lists_files(&self) -> bool {
+        !self.space.files.is_empty() || self.producer == Producer::Live
+    }
+
     /// A value of the auxiliary vector ([`at`]).
     pub fn auxv(&self, key: u64) -> Option<u64> {
         self.auxv.iter().find(|&&(k, _)| k == key).map(|&(_, v)| v)

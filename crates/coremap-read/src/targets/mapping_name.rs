@@ -1,7 +1,8 @@
 //! Meaning of the names of mappings. Not everything in NT_FILE is a file.
 //!
 //! The names come from the kernel: mm/shmem.c (`/dev/zero (deleted)`, `/memfd:`), ipc/shm.c (`/SYSV`), mm/hugetlb.c
-//! (`/anon_hugepage`), fs/anon_inodes.c (`anon_inode:`), fs/aio.c (`/[aio]`), drivers/char/mem.c (`/dev/zero`).
+//! (`/anon_hugepage`), fs/anon_inodes.c (`anon_inode:`), fs/aio.c (`/[aio]`), drivers/char/mem.c (`/dev/zero`),
+//! net/socket.c (`socket:`), drivers/dma-buf/dma-buf.c (`/dmabuf:`).
 
 /// The kind of memory that a name identifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,9 @@ impl MappingName {
             // anonymous memory.
             "/dev/zero" if name == path => MappingName::Anonymous("private mapping of /dev/zero"),
             "/dev/zero" => MappingName::Shared,
+            // The rings of packet sockets (packet(7)) and AF_XDP; received data of TCP.
+            _ if name.starts_with("socket:[") => MappingName::Kernel("socket buffer"),
+            _ if name.starts_with("/dmabuf:") => MappingName::Kernel("DMA buffer"),
             "/[aio]" => MappingName::Kernel("asynchronous I/O ring"),
             "anon_inode:[io_uring]" => MappingName::Kernel("io_uring rings"),
             "anon_inode:[perf_event]" | "anon_inode:[perf]" => MappingName::Kernel("perf event buffer"),
@@ -45,6 +49,11 @@ impl MappingName {
     /// Whether this is named memory instead of a file.
     pub fn is_shared_memory(self) -> bool {
         matches!(self, MappingName::Shared | MappingName::Memory | MappingName::Kernel(_))
+    }
+
+    /// Whether this path is a file's whose bytes are on a disk. Devices are not.
+    pub fn is_on_disk(self, path: &str) -> bool {
+        self == MappingName::File && !path.starts_with("/dev/")
     }
 
     /// `s` (shared) or `p` (private), as in /proc/PID/maps, if the name determines it. Otherwise `?`.
@@ -73,9 +82,12 @@ mod tests {
         assert_eq!(of("/dev/shm/sem.x").sharing(), '?');
         assert!(of("anon_inode:[io_uring]").is_shared_memory());
         assert!(of("/[aio] (deleted)").is_shared_memory());
+        assert_eq!(of("socket:[2655390]").sharing(), 's');
+        assert!(of("/dmabuf:").is_shared_memory() && of("socket:[1]").is_shared_memory());
         // Files, despite their names.
         for path in ["/tmp/memfd:x", "/usr/lib/libc.so.6", "/tmp/data.bin (deleted)", "/dev/dri/card0", ""] {
             assert_eq!(of(path), MappingName::File, "{path}");
+            assert_eq!(of(path).is_on_disk(path), path != "/dev/dri/card0", "{path}");
         }
     }
 }

@@ -48,6 +48,7 @@ pub mod space;
 pub mod threads;
 
 use std::any::Any;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::time::Duration;
@@ -144,6 +145,11 @@ pub trait Target: Any + Send + Sync {
 
     /// Data that a core of this process stores besides its memory. `None` unless it was opened to be dumped.
     fn dump_notes(&self) -> Option<&DumpNotes> {
+        None
+    }
+
+    /// Opens the file that a mapping shows, whatever its path leads to now. `None` if the target has only its path.
+    fn mapped_file(&self, _mapping: AddrRange) -> Option<File> {
         None
     }
 

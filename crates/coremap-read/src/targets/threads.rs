@@ -18,6 +18,9 @@ struct RegisterSet {
     tls: Option<usize>,
     /// Names, in the kernel's order.
     names: &'static [&'static str],
+    /// Registers of a system call: its number, and its arguments (syscall(2)).
+    call_number: &'static str,
+    call_arguments: [&'static str; 6],
 }
 
 /// `user_regs_struct` of x86_64: r15 first, fs_base at 21.
@@ -30,6 +33,8 @@ const X86_64: RegisterSet = RegisterSet {
         "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi",
         "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs",
     ],
+    call_number: "orig_rax",
+    call_arguments: ["rdi", "rsi", "rdx", "r10", "r8", "r9"],
 };
 
 /// `user_pt_regs` of aarch64: x0..x30, sp, pc, pstate. Does not contain the thread pointer.
@@ -43,6 +48,8 @@ const AARCH64: RegisterSet = RegisterSet {
         "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp", "pc",
         "pstate",
     ],
+    call_number: "x8",
+    call_arguments: ["x0", "x1", "x2", "x3", "x4", "x5"],
 };
 
 fn set(arch: Arch) -> &'static RegisterSet {
@@ -57,8 +64,10 @@ fn set(arch: Arch) -> &'static RegisterSet {
 pub struct Registers {
     arch: Arch,
     values: Vec<u64>,
-    /// Whether only the instruction and stack pointers are known.
-    is_partial: bool,
+    /// One bit for each register whose value is known.
+    known: u64,
+    /// Bits of code addresses that contain the signature (NT_ARM_PAC_MASK), if the thread's mask is known.
+    signature: Option<u64>,
 }
 
 impl Registers {
@@ -69,20 +78,48 @@ impl Registers {
 
     /// Wraps all registers, in the kernel's order. `None` if their number is not [`Registers::count`].
     pub fn new(arch: Arch, values: Vec<u64>) -> Option<Registers> {
-        (values.len() == Registers::count(arch)).then_some(Registers { arch, values, is_partial: false })
+        (values.len() == Registers::count(arch)).then_some(Registers { arch, values, known: u64::MAX, signature: None })
     }
 
-    /// Registers of a thread that was not stopped. Only the instruction and stack pointers are known; all others are 0.
-    pub fn at(arch: Arch, ip: Addr, sp: Addr) -> Option<Registers> {
-        let mut values = vec![0; Registers::count(arch)];
-        *values.get_mut(set(arch).ip)? = ip.get();
-        *values.get_mut(set(arch).sp)? = sp.get();
-        Some(Registers { arch, values, is_partial: true })
+    /// Registers of a thread that waits in the kernel and was not stopped. Only the instruction and stack pointers are
+    /// known, and the number and arguments of its system call; all others are 0.
+    pub fn in_call(arch: Arch, ip: Addr, sp: Addr, number: Option<u64>, arguments: &[u64]) -> Option<Registers> {
+        let set = set(arch);
+        let mut out = Registers { arch, values: vec![0; Registers::count(arch)], known: 0, signature: None };
+        out.learn(set.ip, ip.get())?;
+        out.learn(set.sp, sp.get())?;
+        let call = number.map(|number| (set.call_number, number));
+        let arguments = set.call_arguments.iter().copied().zip(arguments.iter().copied());
+        for (name, value) in call.into_iter().chain(arguments) {
+            out.learn(set.names.iter().position(|n| *n == name)?, value)?;
+        }
+        Some(out)
     }
 
-    /// Whether only the instruction and stack pointers are known.
+    /// Whether only the instruction and stack pointers and the arguments of a system call are known.
     pub fn is_partial(&self) -> bool {
-        self.is_partial
+        self.known != u64::MAX
+    }
+
+    /// The bits of a code address that contain its signature (pointer authentication of aarch64).
+    pub fn signature(&self) -> Option<u64> {
+        self.signature
+    }
+
+    /// Sets these bits: the second mask of NT_ARM_PAC_MASK (`struct user_pac_mask`, asm/ptrace.h).
+    pub(crate) fn set_signature(&mut self, mask: u64) {
+        self.signature = Some(mask);
+    }
+
+    fn learn(&mut self, index: usize, value: u64) -> Option<()> {
+        *self.values.get_mut(index)? = value;
+        self.known |= 1 << index;
+        Some(())
+    }
+
+    /// The known registers with their names, in the kernel's order.
+    pub fn known(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.iter().enumerate().filter(|(i, _)| self.known >> i & 1 != 0).map(|(_, register)| register)
     }
 
     /// The thread pointer, if it is a general register. glibc and musl never leave it 0 in a running thread.

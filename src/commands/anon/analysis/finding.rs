@@ -36,6 +36,13 @@ pub(in crate::commands) struct EqualBlocks {
     /// Size of all blocks in bytes, written or not.
     pub(in crate::commands) size: u64,
     pattern: Pattern,
+    /// Words for the memory.
+    noun: &'static str,
+}
+
+/// Words for memory without a known owner. Without a list of files, it may be a file's.
+pub(in crate::commands) fn noun(session: &Session<'_>) -> &'static str {
+    if session.process.facts().lists_files() { "anonymous memory" } else { "anonymous or file-backed memory" }
 }
 
 impl EqualBlocks {
@@ -48,7 +55,7 @@ impl EqualBlocks {
         destinations: &Destinations,
     ) -> Finding {
         let pattern = Pattern { makeup, ..self.pattern };
-        let text = text(&pattern, Some(written), true, destinations);
+        let text = text(&pattern, self.noun, Some(written), true, destinations);
         Finding { text, severity: severity(written), bytes: Some(written), ..self.finding }
     }
 }
@@ -85,10 +92,11 @@ pub(in crate::commands) fn finding(session: &Session<'_>) -> Option<EqualBlocks>
     let (seen, used) = (u128::from(pattern.makeup.seen().max(1)), u128::from(pattern.makeup.written()));
     let data = pattern.ranges.iter().map(|range| stored(session, *range)).fold(0, u64::saturating_add);
     let estimate = ((u128::from(pattern.bytes()) * used / seen) as u64).min(data);
+    let noun = noun(session);
     let finding = Finding {
         id: "anonymous-blocks",
         severity: severity(resident.unwrap_or(estimate)),
-        text: text(&pattern, resident, false, &destinations),
+        text: text(&pattern, noun, resident, false, &destinations),
         evidence: format!(
             "first block at {}; {where_from}{how_far}; content from samples of up to {} pages of {each}",
             pattern.first, pattern.pages
@@ -98,7 +106,7 @@ pub(in crate::commands) fn finding(session: &Session<'_>) -> Option<EqualBlocks>
         command: Some("anon".into()),
         ..Finding::default()
     };
-    Some(EqualBlocks { finding, blocks: pattern.ranges.clone(), size: pattern.bytes(), pattern })
+    Some(EqualBlocks { finding, blocks: pattern.ranges.clone(), size: pattern.bytes(), pattern, noun })
 }
 
 /// Returns the bytes of a range that the core's file stores, without its holes.
@@ -114,9 +122,9 @@ fn severity(written: u64) -> Severity {
 }
 
 /// The finding's sentence. `written` is `None` if only sampled pages show it. `read_all`: whether every page was read.
-fn text(pattern: &Pattern, written: Option<u64>, read_all: bool, destinations: &Destinations) -> String {
+fn text(pattern: &Pattern, noun: &str, written: Option<u64>, read_all: bool, destinations: &Destinations) -> String {
     format!(
-        "{}{}: anonymous memory with no known owner. `coremap anon` shows what points at it.",
+        "{}{}: {noun} with no known owner. `coremap anon` shows what points at it.",
         blocks(pattern, written, read_all, destinations),
         if pattern.cut { ", delimited by the pointers to them" } else { "" }
     )

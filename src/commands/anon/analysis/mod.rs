@@ -11,7 +11,7 @@ mod finding;
 mod owners;
 mod sample;
 
-pub(in crate::commands) use finding::finding;
+pub(in crate::commands) use finding::{finding, noun};
 
 use crate::addr::{Addr, AddrRange, PAGE, union};
 use crate::analysis::contents::Destinations;

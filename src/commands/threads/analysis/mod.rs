@@ -59,6 +59,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     let mut rows = Rows::new(session, names);
     let mut out = Vec::new();
     let mut short: BTreeMap<String, usize> = BTreeMap::new();
+    let mut may_skip = 0;
     let crash = crash(process);
     for thread in process.threads() {
         if options.tid.is_some_and(|tid| tid != thread.tid) {
@@ -68,6 +69,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
         if let Some(module) = missing_module(process, walk.end) {
             *short.entry(module).or_insert(0) += 1;
         }
+        may_skip += usize::from(walk.may_skip);
         let signal = crash.signal.filter(|_| crash.tid == Some(thread.tid));
         let mut row = ThreadRow {
             tid: thread.tid,
@@ -98,7 +100,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     }
     let virtual_threads = options.virtual_threads.then(|| virtual_threads::virtual_threads(session, &mut rows));
     note_missing(process, &short);
-    note_guesses(process, &out);
+    note_guesses(process, &out, may_skip);
     names.note_missing();
     let findings = lock_findings::findings(&out);
     let groups = options.group.then(|| groups::merge(&mut out));
@@ -161,8 +163,9 @@ fn note_missing(process: &Process, short: &BTreeMap<String, usize>) {
     );
 }
 
-/// Adds a note on how many stacks depend on guesses, because the mark of a frame is easily overlooked.
-fn note_guesses(process: &Process, rows: &[ThreadRow]) {
+/// Adds a note on how many stacks depend on guesses, because the mark of a frame is easily overlooked. On `may_skip`
+/// stacks the second frame may be missing.
+fn note_guesses(process: &Process, rows: &[ThreadRow], may_skip: usize) {
     let with = |trust: Trust| rows.iter().filter(|t| t.frames.iter().any(|f| f.trust == trust)).count();
     let shown = |n: usize, how: &str| (n > 0).then(|| format!("{n} by {how}"));
     let shown: Vec<String> = [
@@ -176,9 +179,16 @@ fn note_guesses(process: &Process, rows: &[ThreadRow]) {
         process.diag.note(
             WarningCode::UnwindGuess,
             format!(
-                "some frames are guesses and marked as such (of {}: {})",
+                "some frames are guesses and marked as such (of {}: {}{})",
                 count(rows.len() as u64, "stack"),
-                shown.join(", ")
+                shown.join(", "),
+                match may_skip {
+                    0 => String::new(),
+                    n => format!(
+                        "; in {n} the caller of the innermost function may be missing, because the function's code is \
+                         not in the core"
+                    ),
+                }
             ),
         );
     }

@@ -38,6 +38,21 @@ fn possible_owners(session: &Session<'_>) -> String {
     }
 }
 
+/// Evidence that memory has no known owner.
+fn without_owner(session: &Session<'_>) -> String {
+    let owners =
+        if session.process.facts().lists_files() { "allocator, runtime or file" } else { "allocator or runtime" };
+    format!("no {owners} owns it{}", no_file_list(session))
+}
+
+/// Says that the core lists no files, so that memory without an owner may be a file's.
+fn no_file_list(session: &Session<'_>) -> &'static str {
+    match session.process.facts().lists_files() {
+        true => "",
+        false => "; the core has no list of mapped files (NT_FILE), so whether a file is behind it is unknown",
+    }
+}
+
 /// Adds findings on the contents of anonymous memory.
 pub(super) fn anonymous(
     session: &Session<'_>,
@@ -79,15 +94,16 @@ pub(super) fn anonymous(
         // A part of a mapping that the core lacks may have anything in it.
         let partial = share.regions.iter().filter_map(|&i| session.map().regions.get(i)).any(is_partial);
         let text = format!(
-            "{} of {}anonymous memory with no known owner ({}); {} mapped it. {} `coremap anon` lists its blocks and the \
-             pointers to them.",
+            "{} of {}{} with no known owner ({}); {} mapped it. {} `coremap anon` lists its blocks and the pointers to \
+             them.",
             round(rest),
             adjective(tally.measure),
+            anon::noun(session),
             counted(share.regions.len() as u64, "mapping", "mappings"),
             possible_owners(session),
             content(&destinations, &named, rest, partial)
         );
-        let evidence = "contents of every page";
+        let evidence = format!("contents of every page{}", no_file_list(session));
         found.findings.push(
             Finding::new("anonymous", severity, text, evidence).about(rest).known(Confidence::Heuristic).more("anon"),
         );
@@ -95,8 +111,9 @@ pub(super) fn anonymous(
     if without > 0 {
         let example = nameless.iter().max_by_key(|run| (run.range.len(), Reverse(run.range.start)));
         let text = format!(
-            "{} of anonymous memory with no known owner and mixed content ({}).{}",
+            "{} of {} with no known owner and mixed content ({}).{}",
             round(without),
+            anon::noun(session),
             counted(mappings(&ranges, &nameless), "mapping", "mappings"),
             example.map_or_else(String::new, |run| format!(
                 " The longest range, {}, is at {}.",
@@ -105,7 +122,12 @@ pub(super) fn anonymous(
             ))
         );
         let severity = severity(without, tally.total());
-        let finding = Finding::new("unnamed", severity, text, "no owner found; contents are mixed");
+        let finding = Finding::new(
+            "unnamed",
+            severity,
+            text,
+            format!("no owner found; contents are mixed{}", no_file_list(session)),
+        );
         let more = example.map_or_else(|| "anon".to_owned(), |run| format!("refs {}", run.range.start));
         found.findings.push(finding.about(without).more(more));
         found.unnamed.extend(stretches(&ranges, &nameless));
@@ -143,12 +165,12 @@ fn not_looked_at(
     found.findings.extend(equal.map(|finding| written_of(finding, of_blocks)));
     if rest > 0 {
         let text = format!(
-            "{} of anonymous memory with no known owner ({}). Its contents were not read.",
+            "{} of {} with no known owner ({}). Its contents were not read.",
             round(rest),
+            anon::noun(session),
             counted(mappings, "mapping", "mappings")
         );
-        let finding =
-            Finding::new("unnamed", severity(rest, tally.total()), text, "no allocator, runtime or file owns it");
+        let finding = Finding::new("unnamed", severity(rest, tally.total()), text, without_owner(session));
         found.findings.push(finding.about(rest).more("anon"));
     }
 }
@@ -204,14 +226,15 @@ pub(super) fn quick(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
     out.extend(pattern.map(|p| p.finding));
     if rest > 0 {
         let text = format!(
-            "{} of {}anonymous memory with no known owner ({}).",
+            "{} of {}{} with no known owner ({}).",
             round(rest),
             adjective(tally.measure),
+            anon::noun(session),
             counted(share.regions.len() as u64, "mapping", "mappings")
         );
         // How much of it was written is unknown here.
         out.push(
-            Finding::new("anonymous", Severity::Info, text, "no allocator, runtime or file owns it")
+            Finding::new("anonymous", Severity::Info, text, without_owner(session))
                 .about(rest)
                 .known(Confidence::Heuristic)
                 .more("anon"),

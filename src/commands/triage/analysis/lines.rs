@@ -1,12 +1,13 @@
 //! A sentence for each subject that needs nothing but the map.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::contents::module;
 use crate::commands::triage::analysis::tally::{Share, Subject, Tally, perms};
 use crate::commands::triage::analysis::{biggest, counted, plain};
 use crate::map::kind_facts::Contents;
 use crate::map::{Confidence, Kind, Region};
+use crate::native::foreign::HEAP_OF;
 use crate::native::malloc::ExtentHeap;
 use crate::report::{Finding, Severity};
 use crate::session::Session;
@@ -15,6 +16,10 @@ use crate::units::{count, human, round};
 
 /// Maximum number of files named.
 const FILES: usize = 3;
+
+/// Maximum number of heaps named, and of different evidence.
+const HEAPS: usize = 5;
+const EVIDENCE: usize = 3;
 
 /// Findings about the core itself, such as missing memory.
 pub(super) fn state_of_core(session: &Session<'_>) -> Vec<Finding> {
@@ -109,17 +114,15 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
             } else {
                 what(*kind).to_owned()
             };
-            let amount = match tally.measure.is_resident() {
-                true => format!("{} {}", round(used), tally.measure.word()),
-                false => round(share.in_core),
-            };
+            // A runtime reserves more than it writes.
+            let amount = format!("{} {}", round(used), tally.measure.word());
             let more =
                 if !walked.is_empty() || unread { "malloc".to_owned() } else { format!("regions --kind {kind}") };
-            let text = format!("{}: {amount} in {pieces}. {what}", title(*kind, owner));
+            let heaps = by_heap(session, tally, share);
+            let heaps = if heaps.len() > 1 { format!(" ({})", biggest(heaps, HEAPS)) } else { String::new() };
+            let text = format!("{}: {amount} in {pieces}{heaps}. {what}", title(*kind, owner));
             let text = text.trim_end().to_owned();
-            let evidence =
-                regions().next().and_then(|r| r.claim).and_then(|claim| session.map().claims.get(claim as usize));
-            let evidence = evidence.map(|claim| claim.evidence.to_string()).unwrap_or_default();
+            let evidence = evidence(session, regions());
             plain(id(*kind), text, &evidence, used).known(confidence).more(more)
         }
         Subject::System => {
@@ -152,6 +155,32 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
             finding.about(used).known(Confidence::Exact).more(format!("regions --kind {largest}"))
         }
     })
+}
+
+/// Sizes of the heaps of a recognised owner, if it has several: isolates of V8.
+fn by_heap(session: &Session<'_>, tally: &Tally, share: &Share) -> Vec<(String, u64)> {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for &i in &share.regions {
+        let Some(region) = session.map().regions.get(i) else { continue };
+        if let Some((_, heap)) = region.detail.split_once(HEAP_OF) {
+            sums.entry(heap).or_default().add_saturating(tally.used.get(i).copied().unwrap_or(0));
+        }
+    }
+    sums.into_iter().map(|(name, bytes)| (format!("isolate {name}"), bytes)).collect()
+}
+
+/// The different evidence of regions, as far as it is short.
+fn evidence<'r>(session: &Session<'_>, regions: impl Iterator<Item = &'r Region>) -> String {
+    let claims = &session.map().claims;
+    let texts = regions.filter_map(|region| claims.get(region.claim? as usize)).map(|claim| &*claim.evidence);
+    let mut texts: Vec<&str> = texts.collect();
+    // The first region's comes first.
+    let mut seen = BTreeSet::new();
+    texts.retain(|text| seen.insert(*text));
+    let more = texts.len().saturating_sub(EVIDENCE);
+    texts.truncate(EVIDENCE);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    texts.join("; ") + &more
 }
 
 /// Upper bound on the bytes of shared memory that may be second views.

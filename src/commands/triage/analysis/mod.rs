@@ -7,6 +7,7 @@ mod buffers;
 mod heap;
 mod lines;
 mod native;
+mod page_states;
 mod running;
 mod suggested;
 mod suspects;
@@ -68,6 +69,7 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     running::threads(session, &zeros, &mut budget, &mut found);
     heap::heap(session, &tally, &mut budget, progress, &mut found);
     let Found { mut findings, mut unnamed } = found;
+    page_states::add(&tally, &mut findings);
     suggested::check(session, &mut findings, &mut budget, progress);
     let used = tally.total();
     finish(session, &mut findings, Some(used), tally.measure);
@@ -107,6 +109,7 @@ pub(in crate::commands) fn quick(
     // The last step that reads: pages without a known owner, and the pointers to them.
     session.process.target().release();
     findings.extend(anonymous::quick(session, &tally));
+    page_states::add(&tally, &mut findings);
     finish(session, &mut findings, (tally.measure != Measure::InCore).then(|| tally.total()), tally.measure);
     findings
 }

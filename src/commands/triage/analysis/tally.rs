@@ -13,7 +13,7 @@ use crate::memory::scan::ZeroStat;
 use crate::runtimes::api::KindBytes;
 use crate::session::Session;
 use crate::sums::SaturatingSum;
-use crate::targets::residence::Figure;
+use crate::targets::residence::{Figure, Figures};
 use crate::targets::{Perms, Residence};
 
 /// Subject of memory, as findings report it.
@@ -69,6 +69,72 @@ impl Subject {
             kind_facts::Subject::RuntimeData => Subject::RuntimeData,
         }
     }
+
+    /// The findings that may be about this memory, the usual one first.
+    pub(super) fn findings(&self) -> &'static [&'static str] {
+        match self {
+            Subject::Malloc => &["malloc"],
+            Subject::Stacks => &["stacks"],
+            Subject::ManagedHeap => &["managed-heap"],
+            Subject::RuntimeData => &["runtime"],
+            Subject::Images => &["images"],
+            Subject::Files => &["mapped-files"],
+            Subject::FilePages => &["file-pages"],
+            Subject::Shared => &["shared-memory"],
+            Subject::SecondViews => &[],
+            Subject::Recognised(..) => &["allocator", "runtime-heap", "recognised"],
+            Subject::Anonymous => &["anonymous", "anonymous-blocks", "unnamed", "not-in-core"],
+            Subject::System => &["system"],
+            Subject::Reserved => &["reserved"],
+        }
+    }
+
+    /// Words for this memory.
+    pub(super) fn words(&self) -> String {
+        let words = match self {
+            Subject::Malloc => "malloc",
+            Subject::Stacks => "stacks",
+            Subject::ManagedHeap => "managed heap",
+            Subject::RuntimeData => "runtime structures",
+            Subject::Images => "program files",
+            Subject::Files | Subject::FilePages => "mapped files",
+            Subject::Shared => "shared memory",
+            Subject::SecondViews => "second views",
+            Subject::Recognised(_, owner) => owner,
+            Subject::Anonymous => "memory without a known owner",
+            Subject::System => "the kernel's pages",
+            Subject::Reserved => "reserved memory",
+        };
+        words.to_owned()
+    }
+}
+
+/// States of resident memory, in bytes. 0 also if they are not known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PageStates {
+    /// Freed with MADV_FREE and not yet taken back.
+    pub(super) lazy_free: u64,
+    /// Locked by mlock or mlockall.
+    pub(super) locked: u64,
+    /// In huge pages, hugetlbfs included.
+    pub(super) huge: u64,
+}
+
+impl PageStates {
+    fn of(residence: &Residence, region: &Region, figures: &Figures) -> PageStates {
+        let is_locked = residence.mapping_at(region.range.start).is_some_and(|mapping| mapping.flags.locked);
+        PageStates {
+            lazy_free: figures.get(Figure::LazyFree),
+            locked: if is_locked { figures.get(Figure::Rss) } else { 0 },
+            huge: figures.huge(),
+        }
+    }
+
+    fn add(&mut self, other: &PageStates) {
+        self.lazy_free = self.lazy_free.saturating_add(other.lazy_free);
+        self.locked = self.locked.saturating_add(other.locked);
+        self.huge = self.huge.saturating_add(other.huge);
+    }
 }
 
 /// Memory of one subject. Sizes in bytes.
@@ -82,6 +148,8 @@ pub(super) struct Share {
     pub(super) used: u64,
     /// Indices of the regions in the map.
     pub(super) regions: Vec<usize>,
+    /// States of its pages.
+    pub(super) states: PageStates,
 }
 
 /// What a tally counts.
@@ -159,6 +227,7 @@ impl Tally {
         let written = once.map(|(_, bytes)| *bytes).saturating_sum();
         let mut measure = if by_region.is_some() { Measure::Written } else { Measure::InCore };
         let (mut unlisted, mut swapped) = (Vec::new(), 0);
+        let mut states = vec![PageStates::default(); regions.len()];
         let mut at_first = BTreeMap::new();
         if let Some(residence) = resident::with_rss(session) {
             let figures = resident::by_region(session, residence, zeros);
@@ -167,6 +236,9 @@ impl Tally {
                 if figures.covered > 0 {
                     *used = held(&figures.figures);
                 }
+            }
+            for ((states, region), figures) in states.iter_mut().zip(regions.iter()).zip(&figures.regions) {
+                *states = PageStates::of(residence, region, &figures.figures);
             }
             let others = figures.unlisted.iter().map(|(range, figures)| (*range, held(&figures.figures)));
             unlisted = others.filter(|(_, bytes)| *bytes > 0).collect();
@@ -189,12 +261,13 @@ impl Tally {
             *used = used.saturating_add(bytes);
         }
         let mut shares: BTreeMap<Subject, Share> = BTreeMap::new();
-        for (i, (region, used)) in regions.iter().zip(&used).enumerate() {
+        for (i, ((region, used), states)) in regions.iter().zip(&used).zip(&states).enumerate() {
             let share = shares.entry(Subject::of(region, perms(session, region))).or_default();
             share.size = share.size.saturating_add(region.range.len());
             share.in_core = share.in_core.saturating_add(region.in_core);
             share.used = share.used.saturating_add(*used);
             share.regions.push(i);
+            share.states.add(states);
         }
         Tally { measure, shares, used, unlisted, second_views, guessed_views, written, swapped }
     }

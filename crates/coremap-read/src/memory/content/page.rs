@@ -33,7 +33,7 @@ pub enum Content {
     Float,
     /// Structures: some addresses among small numbers and zeros.
     Structures,
-    /// All byte values about equally often: compressed, encrypted or random.
+    /// All byte values, and all differences of neighbours, about equally often: compressed, encrypted or random.
     Random,
     /// None of these.
     Mixed,
@@ -65,8 +65,10 @@ const EXPONENTS: i32 = 40;
 /// Number of values of a byte.
 const VALUES: usize = 256;
 
-/// Maximum chi-squared statistic of the byte counts of a random page: the sum of squared differences over the expected
-/// count. With 255 degrees of freedom it is 255 ± 23 for random bytes. x86 code, text and structures have thousands.
+/// Minimum and maximum chi-squared statistic of the byte counts of a random page: the sum of squared differences over the
+/// expected count. With 255 degrees of freedom it is 255 ± 23 for random bytes, and six standard deviations are allowed.
+/// x86 code, text and structures have thousands. Counters and ramps have nearly 0.
+const MIN_CHI_SQUARED: f64 = 120.0;
 const MAX_CHI_SQUARED: f64 = 400.0;
 
 /// Minimum length in bytes of a page that can be called random.
@@ -109,7 +111,7 @@ impl Content {
         if percent(empty, all.len()) >= EMPTY {
             return Content::Sparse;
         }
-        if page.len() >= MIN_RANDOM_LEN && is_even(&counts, page.len()) {
+        if page.len() >= MIN_RANDOM_LEN && is_random(&counts, page.len()) && has_random_steps(page) {
             return Content::Random;
         }
         if has_fractions(all) || has_short_fractions(page.as_chunks::<4>().0) {
@@ -255,10 +257,23 @@ fn in_utf8(page: &[u8]) -> usize {
     page.utf8_chunks().map(|chunk| letters(chunk.valid())).sum::<usize>()
 }
 
-fn is_even(counts: &[u16; VALUES], bytes: usize) -> bool {
+/// Whether random bytes could have these counts.
+fn is_random(counts: &[u16; VALUES], bytes: usize) -> bool {
     let expected = bytes as f64 / VALUES as f64;
     let off = |n: &u16| (f64::from(*n) - expected).powi(2) / expected;
-    counts.iter().map(off).sum::<f64>() < MAX_CHI_SQUARED
+    (MIN_CHI_SQUARED..MAX_CHI_SQUARED).contains(&counts.iter().map(off).sum::<f64>())
+}
+
+/// Whether the differences of neighbouring bytes could be random. Those of ramps and waves are not.
+fn has_random_steps(page: &[u8]) -> bool {
+    let mut steps = [0u16; VALUES];
+    let pairs = page.iter().zip(page.iter().skip(1));
+    for (a, b) in pairs {
+        if let Some(count) = steps.get_mut(usize::from(b.wrapping_sub(*a))) {
+            *count = count.wrapping_add(1);
+        }
+    }
+    is_random(&steps, page.len().saturating_sub(1))
 }
 
 /// Whether the words of a page are doubles. Their exponents must be plausible, and enough words must have one.

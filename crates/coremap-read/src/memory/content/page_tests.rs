@@ -53,6 +53,17 @@ fn numbers_with_a_fraction_are_none_that_count() {
     assert_eq!(of((1u32..).flat_map(u32::to_le_bytes)), Content::Mixed);
 }
 
+/// Each byte value is as frequent as the others.
+#[test]
+fn ramps_are_not_random() {
+    for step in [1, 3, 7, 255] {
+        assert_eq!(of((0..).map(|n: u32| (n * step) as u8)), Content::Mixed, "{step}");
+    }
+    // Each line of a picture begins a little later. Some lines are longer.
+    assert_eq!(of((0..).map(|n: u32| (n + n / 300 * 7) as u8)), Content::Mixed);
+    assert_eq!(of((0..).map(|n: u32| (n * n / 64) as u8)), Content::Mixed);
+}
+
 #[test]
 fn random_bytes_and_flags() {
     assert_eq!(of(random().flat_map(u64::to_le_bytes)), Content::Random);

@@ -5,7 +5,7 @@
 //! page, and the mspan has its start address. The offset of the spans in a heapArena differs by version, so it is found
 //! by their contents. Source: runtime/mheap.go and malloc.go of Go 1.11 to 1.22; measured on 1.19.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::findings::{Findings, Label};
 use super::scene::{Image, Scene};
@@ -117,12 +117,11 @@ impl Arenas {
             if scene.unclaimed_at(header).is_none() {
                 continue;
             }
-            let near = match spans_at {
-                Some(offset) => AddrRange::sized(header.saturating_add(offset), 8 * TRIED as u64),
-                None => AddrRange::sized(header, limits::MAX_GO_ARENA_HEADER),
+            let first = match spans_at {
+                Some(offset) => first_span(scene, header, offset, arena).map(|(addr, span)| (addr, span, offset)),
+                None => first_agreeing(scene, header, arena),
             };
-            let Some((addr, page, span)) = first_span(scene, near, arena) else { continue };
-            let Some(spans) = addr.checked_since(header).and_then(|at| at.checked_sub(8 * page)) else { continue };
+            let Some((addr, span, spans)) = first else { continue };
             if *spans_at.get_or_insert(spans) == spans {
                 out.list.push(AddrRange::sized(arena, ARENA));
                 out.structures.extend([table.saturating_add(8 * index), header, addr, span]);
@@ -132,27 +131,74 @@ impl Arenas {
     }
 }
 
-/// Returns the first word of `range` that points to an mspan with its start in the arena: the word's address, the
-/// page's index in the arena, and the span.
-fn first_span(scene: &Scene<'_>, range: AddrRange, arena: Addr) -> Option<(Addr, u64, Addr)> {
-    let starts = (0..range.len().div_ceil(WINDOW)).map(|i| range.start.saturating_add(i * WINDOW));
-    let mut windows = starts.filter_map(|at| AddrRange::sized(at, WINDOW).intersect(&range));
-    windows.find_map(|window| first_span_in(scene, window, arena))
+/// A word of a heapArena that leads to an mspan of its arena.
+struct SpanWord {
+    /// Address of the word.
+    addr: Addr,
+    /// Index of the span's first page in the arena.
+    page: u64,
+    span: Addr,
 }
 
-fn first_span_in(scene: &Scene<'_>, range: AddrRange, arena: Addr) -> Option<(Addr, u64, Addr)> {
-    let memory: &dyn Memory = scene.memory;
-    let mut first = None;
-    scene.each_word(range, |addr, word| {
-        let span = Addr::new(word);
-        if first.is_some() || !span.is_aligned(8) || scene.unclaimed_at(span).is_none() {
-            return;
+/// Returns the first word that leads to the span that begins on the word's page, and the span. The spans begin at
+/// `offset` in the heapArena. Words of pages that are free are stale: their span may be in use elsewhere.
+fn first_span(scene: &Scene<'_>, header: Addr, offset: u64, arena: Addr) -> Option<(Addr, Addr)> {
+    let spans = header.checked_add(offset)?;
+    let mut found = None;
+    each_span(scene, AddrRange::sized(spans, 8 * TRIED as u64), arena, |word| {
+        if word.addr.since(spans) == 8 * word.page {
+            found = Some((word.addr, word.span));
         }
-        let start = span.checked_add(START_ADDR).and_then(|at| memory.peek_u64(at).ok()).map(Addr::new);
-        let inside = start.filter(|s| s.is_aligned(HEAP_PAGE)).and_then(|s| s.checked_since(arena));
-        first = inside.filter(|offset| *offset < ARENA).map(|offset| (addr, offset / HEAP_PAGE, span));
+        found.is_none()
     });
-    first
+    found
+}
+
+/// Returns the first word that leads to a span, the span, and the offset of the spans in the heapArena that this word
+/// and another span's agree on. With one span only, there is no other.
+fn first_agreeing(scene: &Scene<'_>, header: Addr, arena: Addr) -> Option<(Addr, Addr, u64)> {
+    let mut firsts: BTreeMap<u64, (Addr, Addr)> = BTreeMap::new();
+    let mut order: Vec<u64> = Vec::new();
+    let mut agreed = None;
+    each_span(scene, AddrRange::sized(header, limits::MAX_GO_ARENA_HEADER), arena, |word| {
+        let Some(offset) = word.addr.since(header).checked_sub(8 * word.page) else { return true };
+        match firsts.get(&offset) {
+            Some((_, span)) if *span != word.span => agreed = Some(offset),
+            Some(_) => {}
+            None => {
+                firsts.insert(offset, (word.addr, word.span));
+                order.push(offset);
+            }
+        }
+        agreed.is_none() && order.len() < TRIED
+    });
+    let offset = agreed.or(order.first().copied())?;
+    firsts.get(&offset).map(|(addr, span)| (*addr, *span, offset))
+}
+
+/// Visits the words of `range` that lead to spans of the arena, until `visit` returns `false`.
+fn each_span(scene: &Scene<'_>, range: AddrRange, arena: Addr, mut visit: impl FnMut(SpanWord) -> bool) {
+    let memory: &dyn Memory = scene.memory;
+    let mut goes_on = true;
+    for i in 0..range.len().div_ceil(WINDOW) {
+        let Some(window) = AddrRange::sized(range.start.saturating_add(i * WINDOW), WINDOW).intersect(&range) else {
+            break;
+        };
+        scene.each_word(window, |addr, word| {
+            let span = Addr::new(word);
+            if !goes_on || !span.is_aligned(8) || scene.unclaimed_at(span).is_none() {
+                return;
+            }
+            let start = span.checked_add(START_ADDR).and_then(|at| memory.peek_u64(at).ok()).map(Addr::new);
+            let inside = start.filter(|s| s.is_aligned(HEAP_PAGE)).and_then(|s| s.checked_since(arena));
+            if let Some(offset) = inside.filter(|offset| *offset < ARENA) {
+                goes_on = visit(SpanWord { addr, page: offset / HEAP_PAGE, span });
+            }
+        });
+        if !goes_on {
+            break;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -181,6 +227,31 @@ mod tests {
         let found = recognise(b"\xff Go buildinf:\x08\x02", HEAP + HEAP_PAGE);
         assert_eq!(found[0].0, range(HEAP, ARENA));
         assert_eq!((found[0].1.owner, found[0].1.detail.as_str()), (Owner::None, "Go: heap"));
+    }
+
+    /// The word of page 0, which is free, leads to a span that is used for page 5 now.
+    #[test]
+    fn a_stale_word_of_a_free_page_is_passed() {
+        let magic = b"\xff Go buildinf:\x08\x02";
+        let word = |i: usize| crate::bytes::u64_at(magic, i).unwrap_or_default();
+        let mut lab = Lab::default();
+        lab.map(0x50_0000, 4096).put(0x50_0000, &[word(0), word(8)]).put(0x50_0100, &[TABLE]);
+        let slot = TABLE + 8 * ((HEAP + BASE_OFFSET) / ARENA);
+        let (header, spans) = (slot + 512, slot + 512 + 64);
+        let span = |page: u64| slot + 1024 + 64 * page;
+        lab.map(slot, 4096).put(slot, &[header, header + 4096]);
+        lab.put(spans, &[span(5), span(1), 0, 0, span(4), span(5)]);
+        for page in [1, 4, 5] {
+            lab.put(span(page) + START_ADDR, &[HEAP + page * HEAP_PAGE]);
+        }
+        // The next arena, with a stale word too.
+        let next = HEAP + ARENA;
+        lab.map(header + 4096, 4096).put(header + 4096 + 64, &[header + 6144, 0, 0, header + 6144]);
+        lab.put(header + 6144 + START_ADDR, &[next + 3 * HEAP_PAGE]);
+        lab.map(HEAP, 4096).map(next, 4096);
+        let open = [range(HEAP, 2 * ARENA), range(TABLE, 32 << 20)];
+        let found = lab.recognise(find, ("server", range(0x50_0000, 4096)), &open);
+        assert_eq!(found[0].0, range(HEAP, 2 * ARENA), "{found:?}");
     }
 
     #[test]

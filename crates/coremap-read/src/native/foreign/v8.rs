@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::HEAP_OF;
 use super::findings::{Findings, Label};
 use super::scene::Scene;
 use crate::addr::{Addr, AddrRange};
@@ -166,10 +167,13 @@ fn add_results(
         MetadataLocation::Search => "described by metadata in allocator memory that points",
     };
     let mut known = false;
-    for (heap, pages) in heaps.into_iter().filter(|(_, pages)| pages.len() >= enough) {
+    heaps.retain(|_, pages| pages.len() >= enough);
+    let several = heaps.len() > 1;
+    for (heap, pages) in heaps {
+        let detail = if several { format!("V8: heap pages{HEAP_OF}{heap}") } else { "V8: heap pages".to_owned() };
         let code = code_ranges(scene, &pages);
         let evidence = format!("{} pages {what} to heap {heap} and to their own area", pages.len());
-        found.add(pages, &Label::derived(Kind::RuntimeHeap, owner, "V8: heap pages", evidence));
+        found.add(pages, &Label::derived(Kind::RuntimeHeap, owner, detail, evidence));
         let evidence = "writable and executable memory that contains V8 heap pages";
         found.add(code, &Label::heuristic(Kind::RuntimeHeap, owner, "V8: rest of the code range", evidence));
         known = true;

@@ -60,7 +60,7 @@ impl FreeLists {
             ));
         }
         if process.facts().threads_lost {
-            out.unknown.push("the caches of threads missing from the core's notes".to_owned());
+            out.unknown.push("the caches of threads whose registers could not be read".to_owned());
         }
         out.threads = words.arenas;
         let votes = |l: Linking| out.tcaches.iter().filter(|t| t.linking == Some(l)).count();

@@ -20,10 +20,45 @@ pub(super) struct File {
     sections: Vec<FileSection>,
 }
 
+/// Symbols in a file besides the dynamic ones, the fewest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Richness {
+    None,
+    /// .gnu_debugdata
+    DebugData,
+    /// .symtab
+    Symbols,
+}
+
 impl File {
     pub(super) fn open(bytes: Bytes) -> Option<File> {
         let sections = elf::section_table(&bytes)?;
         Some(File { bytes, sections })
+    }
+
+    /// Returns the first file with .symtab, else the first with .gnu_debugdata, else the first.
+    pub(super) fn richest(files: impl Iterator<Item = File>) -> Option<File> {
+        let mut best: Option<File> = None;
+        for file in files {
+            let has_symbols = file.richness() == Richness::Symbols;
+            if best.as_ref().is_none_or(|best| best.richness() < file.richness()) {
+                best = Some(file);
+            }
+            if has_symbols {
+                break;
+            }
+        }
+        best
+    }
+
+    fn richness(&self) -> Richness {
+        if self.sections.iter().any(|s| s.header.sh_type == sh::SHT_SYMTAB) {
+            Richness::Symbols
+        } else if self.sections.iter().any(|s| s.name == ".gnu_debugdata") {
+            Richness::DebugData
+        } else {
+            Richness::None
+        }
     }
 
     /// Unpacks the file in .gnu_debugdata.

@@ -270,7 +270,7 @@ impl ImageSymbols {
         out
     }
 
-    /// Adds symbols of files under `--symbols`. Returns the files, the one with the most complete sections first.
+    /// Adds symbols of files under `--symbols` and of the mapped file. Returns the files, the one with the most complete sections first.
     fn add_files(
         &mut self,
         process: &Process,
@@ -278,11 +278,10 @@ impl ImageSymbols {
         found: &mut Vec<PlacedSym>,
         budget: &Budget,
     ) -> Vec<File> {
-        let module = image.module.and_then(|i| process.modules.get(i)).filter(|_| !process.symbols.is_empty());
-        let Some(module) = module else { return Vec::new() };
+        let Some(module) = image.module.and_then(|i| process.modules.get(i)) else { return Vec::new() };
         let open = |map| File::open(Bytes::File(Arc::new(map)));
-        let own = identity::file_of(process.target(), module, &process.symbols).and_then(open);
-        let debug = identity::debug_file_of(module, &process.symbols).and_then(open);
+        let own = File::richest(identity::files_of(process.target(), module, &process.symbols).filter_map(open));
+        let debug = File::richest(identity::debug_files_of(module, &process.symbols).filter_map(open));
         let mut take = |file: &File, kind, text| {
             let source = self.sources.len() as u8;
             let Some((from, more)) = file.symbols(kind, text, image.elf.bias, source, budget) else { return false };

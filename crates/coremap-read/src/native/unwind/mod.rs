@@ -61,6 +61,15 @@ impl End {
     }
 }
 
+/// Where the address in a link register leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinkTo {
+    /// Into the caller.
+    Caller,
+    /// Into the caller, or into the function itself, behind its last call.
+    CallerOrItself,
+}
+
 type Image<'p> = PlacedImage<'p, OnceLock<Option<Tables<'p>>>>;
 
 /// Steps up native stacks. The unwind data of a module is read on first use.
@@ -136,7 +145,7 @@ impl<'p> Unwinder<'p> {
         let fp = step.regs.fp().filter(|fp| fp.is_aligned(8) && stack.contains(*fp) && *fp >= step.regs.sp())?;
         let memory = &self.process.memory;
         let (above, back) = (memory.peek_u64(fp).ok()?, memory.peek_u64(fp.checked_add(8)?).ok()?);
-        let mut regs = Regs::new(step.regs.arch(), Addr::NULL, fp.checked_add(16)?);
+        let mut regs = step.regs.of_frame(Addr::NULL, fp.checked_add(16)?);
         regs.set_ip(back);
         regs.set(regs.fp_number(), Some(above));
         // Code that cannot be read may be a call, since the frame pointer is evidence too.
@@ -149,15 +158,58 @@ impl<'p> Unwinder<'p> {
     /// or on top of the stack.
     pub fn by_leaf(&self, step: &UnwoundFrame, stack: AddrRange) -> Option<UnwoundFrame> {
         let (sp, mut regs) = (step.regs.sp(), step.regs.clone());
-        match step.regs.link() {
-            Some(link) => regs.set_ip(link),
+        let is_return = match step.regs.link() {
+            Some(link) => {
+                regs.set_ip(link);
+                // With a frame record, the frame pointer leads to this caller, and to its frame.
+                !self.is_recorded(step, stack, regs.ip())
+                    && match self.links(step) {
+                        Some(LinkTo::Caller) => true,
+                        Some(LinkTo::CallerOrItself) => false,
+                        None => self.is_return_address(regs.ip()),
+                    }
+            }
             None => {
                 regs.set_ip(self.process.memory.peek_u64(sp).ok().filter(|_| stack.contains(sp))?);
                 regs.set_sp(sp.checked_add(8)?);
+                self.is_return_address(regs.ip())
             }
-        }
+        };
         let moved = regs.ip() != step.regs.ip();
-        (moved && self.is_return_address(regs.ip())).then_some(UnwoundFrame { regs, exact: false, trust: Trust::Scan })
+        (moved && is_return).then_some(UnwoundFrame { regs, exact: false, trust: Trust::Scan })
+    }
+
+    /// Whether an interrupted function may have a caller that the frame pointer does not lead to, because the function
+    /// has no frame record and its code can't be read.
+    pub fn may_skip_caller(&self, step: &UnwoundFrame, stack: AddrRange) -> bool {
+        // The link register may contain the caller's address, or be left over from a call that returned here.
+        let Some(link) = step.regs.link().map(|link| Addr::new(step.regs.without_signature(link))) else {
+            return self.process.memory.readable(step.regs.ip(), 1) == 0;
+        };
+        self.links(step) == Some(LinkTo::CallerOrItself) && !self.is_recorded(step, stack, link)
+    }
+
+    /// What the link register shows if the code there can't be read. `None` if the code can be read, or is no code.
+    fn links(&self, step: &UnwoundFrame) -> Option<LinkTo> {
+        let (link, ip) = (step.regs.link()?, step.regs.ip());
+        let at = Addr::new(step.regs.without_signature(link));
+        if at == ip || !self.is_code(at) || self.follows_call(at).is_some() {
+            return None;
+        }
+        // A function signs the link register on entry, with pointer authentication, and calls replace it by an
+        // unsigned address. In a function of another file, no call returned to this one.
+        let is_signed = link != at.get();
+        let base = self.process.base();
+        let file = |at: Addr| base.at(at).and_then(|entry| base.path(entry));
+        let is_elsewhere = || matches!((file(at), file(ip)), (Some(a), Some(b)) if a != b);
+        Some(if is_signed || is_elsewhere() { LinkTo::Caller } else { LinkTo::CallerOrItself })
+    }
+
+    /// Whether the frame record that the frame pointer leads to has this return address.
+    fn is_recorded(&self, step: &UnwoundFrame, stack: AddrRange, caller: Addr) -> bool {
+        let record = step.regs.fp().filter(|fp| fp.is_aligned(8) && stack.contains(*fp) && *fp >= step.regs.sp());
+        let back = record.and_then(|fp| self.process.memory.peek_u64(fp.checked_add(8)?).ok());
+        back.is_some_and(|back| step.regs.without_signature(back) == caller.get())
     }
 
     /// Returns the caller by the first word on the stack that is a return address. At most [`limits::MAX_SCAN_WORDS`]
@@ -176,7 +228,7 @@ impl<'p> Unwinder<'p> {
             }
             let word = memory.peek_u64(at).ok()?;
             let above = at.checked_add(8)?;
-            let mut regs = Regs::new(step.regs.arch(), Addr::NULL, above);
+            let mut regs = step.regs.of_frame(Addr::NULL, above);
             regs.set_ip(word);
             if self.is_return_address(regs.ip()) {
                 // A frame pointer above this word may still be the caller's.

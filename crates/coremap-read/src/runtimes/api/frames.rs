@@ -177,4 +177,7 @@ pub struct StackWalk {
     pub frames: Vec<StackFrame>,
     /// Why there are no more frames.
     pub end: End,
+    /// Whether the caller of an interrupted function may be missing. The function's code can't be read, and it may have
+    /// no frame record.
+    pub may_skip: bool,
 }

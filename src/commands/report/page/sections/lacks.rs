@@ -14,6 +14,7 @@ pub(super) fn lacks(out: &mut Html, view: &View<'_>) {
         ("in the core", completeness.in_core),
         ("writable memory not in the core", completeness.writable_missing),
         ("file mappings not in the core", completeness.file_missing),
+        ("shared memory, sockets' buffers and devices not in the core", completeness.shared_missing),
         ("missing at the end of the truncated file", completeness.truncated),
     ] {
         table.rows.push(vec![Cell::Text(what.to_owned()), Cell::Size(Some(bytes))]);

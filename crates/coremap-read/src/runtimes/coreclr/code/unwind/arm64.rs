@@ -10,7 +10,7 @@ mod packed;
 
 use crate::addr::Addr;
 use crate::memory::{Fault, Memory};
-use crate::registers::{Regs, without_signature};
+use crate::registers::Regs;
 use crate::runtimes::coreclr::code::unwind::{UnwindEntry, UnwindError};
 
 /// DWARF numbers, which are the processor's register numbers.
@@ -336,7 +336,7 @@ impl Machine<'_> {
                     self.following_pairs.checked_add(1).filter(|n| *n < LR).ok_or(UnwindError::Bad)?
             }
             Operation::Sign => {
-                let link = self.regs.get(LR).map(without_signature);
+                let link = self.regs.get(LR).map(|link| self.regs.without_signature(link));
                 self.regs.set(LR, link);
             }
             Operation::Nothing | Operation::EndOfPart | Operation::End => {}

@@ -78,7 +78,7 @@ fn caller(found: &Result<Regs, UnwindError>) -> Option<(u64, u64)> {
 }
 
 fn saved(found: &Result<Regs, UnwindError>, number: u16) -> Option<u64> {
-    found.as_ref().ok().and_then(|r| r.get(number)).map(without_signature)
+    found.as_ref().ok().and_then(|r| Some(r.without_signature(r.get(number)?)))
 }
 
 /// stp x19,x20,[sp,#-0x10]!; stp fp,lr,[sp,#-0x90]!; mov fp,sp: the second documented example.
