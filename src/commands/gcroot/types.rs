@@ -178,6 +178,7 @@ impl View<'_, '_> {
             });
         }
         let (kind, example) = self.example(group.first);
+        let root_name = root_name.or_else(|| example.root_name.as_deref().map(Name::from));
         RootGroupRow {
             count: group.own.count,
             size: group.own.size,
