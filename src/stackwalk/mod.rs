@@ -456,8 +456,9 @@ impl WalkState {
     /// .NET's handler of an overflow runs on a stack of its own. There it makes a frame that seems to be called from the
     /// interrupted instruction, but has the wrong stack pointer. The mark has the right one.
     fn original(&mut self, next: UnwoundFrame) -> UnwoundFrame {
-        let elsewhere = |sp: Addr| self.here.is_some_and(|here| here.contains(next.regs.sp()) && !here.contains(sp));
-        let is_original = |regs: &Regs| regs.ip() == next.regs.ip() && elsewhere(regs.sp());
+        let elsewhere = |sp: Addr| self.here.is_some_and(|here| !here.contains(sp));
+        let is_original =
+            |regs: &Regs| regs.ip() == next.regs.ip() && regs.sp() != next.regs.sp() && elsewhere(regs.sp());
         match self.interrupted.iter().position(is_original) {
             Some(at) => UnwoundFrame { regs: self.interrupted.swap_remove(at), exact: true, trust: Trust::Frame },
             None => next,

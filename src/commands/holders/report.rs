@@ -55,7 +55,7 @@ pub struct HeldByState {
 }
 
 /// Native memory. Sizes in bytes.
-#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HeldTotal {
     /// malloc blocks, including headers.
     pub malloc: ChunkSum,

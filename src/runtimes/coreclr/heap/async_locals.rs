@@ -1,7 +1,8 @@
 //! Values of `AsyncLocal` variables in an ExecutionContext.
 //!
 //! Source: System.Private.CoreLib, AsyncLocal.cs: `AsyncLocalValueMap`. Maps of up to four values have the fields
-//! `_key1`, `_value1` and so on. Larger ones have an array of keys with values, or are a Dictionary.
+//! `_key1`, `_value1` and so on, from .NET 11 on `_item0.key`, `_item0.value`. Larger ones have an array of keys with
+//! values, or are a Dictionary.
 
 use std::collections::HashMap;
 
@@ -12,9 +13,9 @@ use crate::runtimes::coreclr::heap::Heap;
 /// Part of the names of the types of maps, of their arrays, and of the keys.
 const ASYNC_LOCAL: &str = "AsyncLocal";
 
-/// Prefixes of the fields of small maps. A number follows.
-const VALUE: &str = "_value";
-const KEY: &str = "_key";
+/// Words in the names of a value's field and of its key's.
+const VALUE: &str = "value";
+const KEY: &str = "key";
 
 /// Static variables by the object that they reference.
 pub(super) type ByObject = HashMap<Addr, String>;
@@ -30,9 +31,10 @@ impl Heap<'_> {
             offset.checked_sub(WORD)?
         } else {
             let field = self.name_of_field(kind, offset)?;
-            let key = format!("{KEY}{}", field.strip_prefix(VALUE)?);
-            let fields = self.types.object_fields(info.address);
-            fields.iter().find(|field| self.types.field_name(field) == key)?.offset
+            let (before, after) = field.rsplit_once(VALUE)?;
+            let key = format!("{before}{KEY}{after}");
+            let mut references = self.references_in(&info).into_iter();
+            references.find(|&at| self.name_of_field(kind, at).as_deref() == Some(&*key))?
         };
         let memory = self.types.memory;
         let key = memory.ptr(map.checked_add(key_at)?).ok().filter(|key| !key.is_null())?;

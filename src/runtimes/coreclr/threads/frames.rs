@@ -332,3 +332,20 @@ fn follows(last: Addr, next: Addr, stack: Option<AddrRange>) -> bool {
 fn next_of(next: Addr) -> Addr {
     if next == FRAME_TOP { Addr::NULL } else { next }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_goes_up_one_stack_and_back_to_the_threads_own_once() {
+        let own = Some(AddrRange::new(Addr::new(0x4000), Addr::new(0x8000)));
+        let is = |last: u64, next: u64, stack| follows(Addr::new(last), Addr::new(next), stack);
+        // From the stack of a handler, wherever it is.
+        assert!(is(0x9000, 0x4100, own) && is(0x1000, 0x4100, own));
+        assert!(is(0x4100, 0x4200, own) && is(0x9000, 0x9100, own));
+        assert!(!is(0x4200, 0x4100, own) && !is(0x4200, 0x4200, own) && !is(0x9100, 0x9000, own));
+        assert!(!is(0x4200, 0x9000, own), "nothing leads away from the own stack");
+        assert!(is(0x9000, 0x9100, None) && !is(0x9000, 0x4100, None));
+    }
+}
