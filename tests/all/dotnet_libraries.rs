@@ -106,3 +106,17 @@ fn an_overflow_is_found_from_the_handlers_stack() {
         assert_eq!(frames[1]["trust"], "frame pointer, a frame may be missing", "{}", frames[1]);
     }
 }
+
+/// The handle of a Thread object is that thread. The program wrote its threads' names and ids (truth.json).
+#[test]
+fn a_root_that_references_a_thread_object_has_its_name() {
+    let locks = ask("dotnet11-heap", &["syncblocks"]);
+    let join = list(&locks, "locks").iter().find(|lock| lock["kind"] == "join").unwrap();
+    let answer = ask("dotnet11-heap", &["gcroot", join["object"].as_str().unwrap()]);
+    // Other roots lead to it through other objects.
+    let own: Vec<&Value> = list(&answer, "paths").iter().filter(|path| list(path, "chain").len() == 1).collect();
+    let handle = own.iter().find(|path| path["root_kind"] == "StrongHandle").unwrap();
+    assert_eq!(handle["root_name"], "thread 3152 \"ring 3\"", "{answer}");
+    let others = list(&answer, "paths").iter().filter(|path| path["root_name"] == handle["root_name"]);
+    assert!(others.clone().count() > 0 && others.clone().all(|path| list(path, "chain").len() == 1), "{answer}");
+}
