@@ -287,7 +287,7 @@ fn continues(module: &Module, start: Addr, offset: u64) -> bool {
 const PE_SECTION_ALIGNMENT: u64 = 64 << 10;
 
 /// Whether a file with this name is a PE file, that is, an image with managed code.
-pub(crate) fn is_pe_name(name: &str) -> bool {
+pub fn is_pe_name(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     lower.ends_with(".dll") || lower.ends_with(".exe")
 }

@@ -54,7 +54,7 @@ pub use findings::UnreadHeap;
 use scene::Scene;
 
 /// Separates the heap from the rest of a region's description, if a process has several heaps of one runtime.
-pub(crate) const HEAP_OF: &str = " of heap ";
+pub const HEAP_OF: &str = " of heap ";
 
 /// The name of a recogniser, for logs, and its function.
 type Recogniser = (&'static str, fn(&Scene<'_>, &mut Findings));

@@ -45,6 +45,7 @@ pub use names::FieldKey;
 #[doc(hidden)]
 pub use names::ObjectNames;
 pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};
+pub use roots::FINALIZER_QUEUE;
 pub use roots::{FrameSlotLocation, RefFrame, RefLocation, Root, RootKind, Roots, StackCoverage};
 pub use runtime::{
     KindBytes, LightThread, Locks, ManagedRuntime, ManagedThread, ManagedThreads, RuntimeFindings, Structure,
