@@ -5,10 +5,12 @@
 //! owns, and plugs that a collection was about to move, interrupt the sequence (src/coreclr/gc: gc.cpp,
 //! gc_heap::walk_heap_per_heap, make_unused_array; docs/design/datacontracts/Object.md, GC.md).
 
+mod collect;
 mod method_tables;
 mod names;
 
 pub use crate::runtimes::clr_gc::{MethodTableInfo, References};
+pub(super) use collect::{Collector, collect};
 pub(crate) use names::VALUE_TYPE;
 
 use std::collections::HashMap;
