@@ -36,7 +36,6 @@ pub(super) enum Blocking {
 pub(super) fn read(types: &TypeSystem<'_>, threads: &[ManagedThread]) -> Vec<Option<Blocking>> {
     let none = || vec![None; threads.len()];
     let memory: &dyn Memory = types.memory;
-    eprintln!("DBG class {:?}", types.core_class(CLASS));
     let Some(method_table) = types.core_class(CLASS) else { return none() };
     let own = types.own_fields(method_table).unwrap_or_default();
     let named = |name: &str| own.iter().find(|f| types.field_name(f) == name);
@@ -44,9 +43,8 @@ pub(super) fn read(types: &TypeSystem<'_>, threads: &[ManagedThread]) -> Vec<Opt
     let (Some(pointer), Some(kind)) = (named("_objectPtr"), named("_objectKind")) else { return none() };
     let of_thread = |thread: &ManagedThread| {
         thread.os_id.filter(|&id| id != 0)?;
-        let info = types.thread_static_address(first, thread.address).and_then(|at| memory.ptr(at).ok());
-        eprintln!("DBG {} at {:?} info {:?}", thread.address, types.thread_static_address(first, thread.address), info);
-        let info = info.filter(|at| !at.is_null())?;
+        let first = types.thread_static_address(first, thread.address).or_else(|| native_first(types, thread));
+        let info = first.and_then(|at| memory.ptr(at).ok()).filter(|at| !at.is_null())?;
         let object = memory.ptr(info.saturating_add(pointer.offset)).ok().filter(|at| !at.is_null())?;
         let referenced = || memory.ptr(object).ok().filter(|at| !at.is_null());
         match memory.u32(info.saturating_add(kind.offset)).ok()? {
@@ -58,4 +56,14 @@ pub(super) fn read(types: &TypeSystem<'_>, threads: &[ManagedThread]) -> Vec<Opt
         }
     };
     threads.iter().map(of_thread).collect()
+}
+
+/// Where the native runtime writes the thread static (up to .NET 10), even if no managed code used it yet, so that the
+/// class has no index (threadstatics.h: ThreadLocalData.ThreadBlockingInfo_First).
+fn native_first(types: &TypeSystem<'_>, thread: &ManagedThread) -> Option<Addr> {
+    let data = types.view("Thread", thread.address).ptr("ThreadLocalDataPtr").ok().filter(|at| !at.is_null())?;
+    let first = types.view("ThreadLocalData", data).addr_of("ThreadBlockingInfo_First").ok()?;
+    let info = types.memory.ptr(first).ok()?;
+    // The entry is a local of the waiting function.
+    thread.stack.is_some_and(|stack| stack.contains(info)).then_some(first)
 }
