@@ -185,6 +185,14 @@ fn wait_line(wait: &WaitRow) -> String {
             let whom = wait.owner_tid.map_or_else(|| object.clone(), tid_text);
             return format!("waits for thread {whom} to end{guess}");
         }
+        WaitKind::Event => return format!("waits for {object} to be set{guess}"),
+        WaitKind::Semaphore => return format!("waits for a place of {object}{guess}"),
+        WaitKind::Task => return format!("waits for task {object} to complete{guess}"),
+        WaitKind::Countdown => return format!("waits for the count of {object} to reach zero{guess}"),
+        WaitKind::Barrier => return format!("waits for the other participants of {object}{guess}"),
+        WaitKind::Take => return format!("waits for an item of {object}{guess}"),
+        WaitKind::Add => return format!("waits for room in {object}{guess}"),
+        WaitKind::Sleep => return "sleeps".to_owned(),
     }
     let managed = wait.owner_managed_id.map(|id| format!("managed {id}"));
     let holder = match (wait.owner_tid, managed) {
@@ -192,7 +200,11 @@ fn wait_line(wait: &WaitRow) -> String {
         (Some(tid), None) => format!("thread {}", tid_text(tid)),
         (None, Some(managed)) if wait.owner_ended => format!("{managed}, which has ended"),
         (None, Some(managed)) => format!("{managed}, which is not in the core"),
-        (None, None) => "an unknown owner".to_owned(),
+        (None, None) => match wait.reader_tids.as_slice() {
+            [first, second] => format!("readers {} and {}", tid_text(*first), tid_text(*second)),
+            [first, ..] => format!("reader {} and {} more", tid_text(*first), wait.reader_tids.len() - 1),
+            [] => "an unknown owner".to_owned(),
+        },
     };
     format!("waits for the lock of {object}, held by {holder}{guess}")
 }

@@ -31,7 +31,7 @@ pub struct ThreadRow {
     pub gc_mode: Option<GcMode>,
     /// Exception that it threw last.
     pub exception: Option<ThrownRow>,
-    /// Lock that it waits for.
+    /// What it waits for.
     pub waits_for: Option<WaitRow>,
     /// Locks that it holds, if its runtime records them by thread.
     pub holds: Vec<HeldRow>,
@@ -63,7 +63,8 @@ pub struct ThrownRow {
 pub struct WaitRow {
     /// Kind of wait.
     pub kind: WaitKind,
-    /// Locked object.
+    /// The object: a lock, an event, a semaphore, a task, a collection. For the end of a thread that thread's object; for
+    /// a sleep the thread's own.
     pub object: Addr,
     /// Type of the object.
     pub r#type: Option<String>,
@@ -74,6 +75,8 @@ pub struct WaitRow {
     pub owner_managed_id: Option<u32>,
     /// Whether this thread has certainly ended, so that nothing can release the lock.
     pub owner_ended: bool,
+    /// Other threads that hold the lock for reading, by system id. If there is only one and no writer, it is the owner.
+    pub reader_tids: Vec<u32>,
     /// The evidence for it, in a sentence.
     pub how: &'static str,
     /// Confidence.

@@ -13,7 +13,7 @@ words! {
 }
 
 words! {
-    /// What a thread waits for at a lock.
+    /// What a thread waits for.
     #[derive(Default)]
     pub enum WaitKind {
         /// To acquire the lock.
@@ -27,6 +27,22 @@ words! {
         Park = "park",
         /// For another thread to end (Thread.Join).
         Join = "join",
+        /// For an event to be set.
+        Event = "event",
+        /// For a place of a semaphore.
+        Semaphore = "semaphore",
+        /// For a task to complete (Task.Wait, Task.Result).
+        Task = "task",
+        /// For a count to reach zero (CountdownEvent).
+        Countdown = "countdown",
+        /// For the other participants of a barrier.
+        Barrier = "barrier",
+        /// For an item to take from an empty collection (BlockingCollection).
+        Take = "take",
+        /// For room in a collection that is full (BlockingCollection).
+        Add = "add",
+        /// For time to pass (Thread.Sleep).
+        Sleep = "sleep",
     }
 }
 

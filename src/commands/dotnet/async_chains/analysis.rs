@@ -74,7 +74,7 @@ fn one<'p>(
     let types = runtime.types();
     warn_in_gc(process, runtime, heap);
     runtime.warn("heap", heap.notes());
-    let tasks = Tasks::find(heap, progress);
+    let tasks = runtime.tasks(progress);
     if tasks.lost > 0 {
         runtime.warn("async", [&format!("{} bytes of the heap could not be walked", exact(tasks.lost))]);
     }
@@ -99,7 +99,7 @@ fn one<'p>(
         names,
         types,
         code: runtime.methods(),
-        tasks: &tasks,
+        tasks,
         methods: AsyncMethods::new(types),
         known: HashMap::new(),
         awaits: HashMap::new(),
@@ -317,8 +317,8 @@ impl<'p> Rows<'_, '_, '_, '_, 'p> {
             };
         }
         let name = self.type_name(node.method_table);
-        if let Some(method_table) = self.tasks.sources.get(&node.addr) {
-            let of = self.type_name(*method_table);
+        if let Some(source) = self.tasks.sources.get(&node.addr) {
+            let of = self.type_name(source.method_table);
             return of.strip_prefix("System.Threading.Tasks.").unwrap_or(&of).to_owned();
         }
         if name.starts_with(DELAY) {

@@ -12,6 +12,7 @@ use crate::map::{Claims, Confidence, Kind};
 use crate::memory::Memory;
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::progress::Progress;
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
@@ -21,10 +22,11 @@ use crate::runtimes::api::{
 use crate::runtimes::clr_gc::{Gc, finalizers, handle_at};
 use crate::runtimes::coreclr::claim::read_heaps;
 use crate::runtimes::coreclr::gc::{self, handles};
-use crate::runtimes::coreclr::heap::Heap;
+use crate::runtimes::coreclr::heap::{Heap, collect};
 use crate::runtimes::coreclr::loader;
-use crate::runtimes::coreclr::locks::LockTable;
+use crate::runtimes::coreclr::locks::{Answer, LockCollector, LockObjects, LockTable, ThreadWait, ThreadWaits};
 use crate::runtimes::coreclr::runtime::CORECLR;
+use crate::runtimes::coreclr::tasks::{AsyncObjects, TaskCollector, Tasks};
 use crate::runtimes::coreclr::threads::{self, Locks, ThreadTable, stack_refs};
 use crate::runtimes::coreclr::{Detection, Handle, Heaps, Methods, Runtime, StackRefs, TypeSystem, detect, object};
 use crate::words::GcMode;
@@ -40,6 +42,9 @@ pub struct CoreClr<'p> {
     thread_table: OnceLock<ThreadTable>,
     locks: OnceLock<(Locks, Vec<String>)>,
     lock_table: OnceLock<LockTable>,
+    thread_waits: OnceLock<ThreadWaits>,
+    wait_objects: OnceLock<(LockObjects, AsyncObjects)>,
+    tasks: OnceLock<Tasks>,
     handles_warned: OnceLock<()>,
     own_structures: OnceLock<HashSet<Addr>>,
     /// Threads by the object that represents them, as text.
@@ -71,6 +76,9 @@ impl<'p> CoreClr<'p> {
             thread_table: OnceLock::new(),
             locks: OnceLock::new(),
             lock_table: OnceLock::new(),
+            thread_waits: OnceLock::new(),
+            wait_objects: OnceLock::new(),
+            tasks: OnceLock::new(),
             handles_warned: OnceLock::new(),
             own_structures: OnceLock::new(),
             thread_objects: OnceLock::new(),
@@ -177,9 +185,41 @@ impl<'p> CoreClr<'p> {
         self.locks.get_or_init(|| Locks::read(self.process, self.types()))
     }
 
+    /// Objects of locks and tasks, from one walk over the heap.
+    fn wait_objects(&self, progress: &Progress) -> &(LockObjects, AsyncObjects) {
+        self.wait_objects.get_or_init(|| {
+            was_read("objects of locks and tasks");
+            let heap = self.object_heap_or_empty();
+            let (locks, tasks) = (LockCollector::new(heap), TaskCollector::new(heap));
+            let (locks, tasks, losses) = collect(heap, &locks, &tasks, progress);
+            let (mut locks, mut tasks) = (locks.found, tasks.found);
+            locks.sort();
+            tasks.sort();
+            (locks.lost, tasks.lost) = (losses.bytes, losses.bytes);
+            (locks, tasks)
+        })
+    }
+
     /// All locks that are held or waited for.
     pub fn lock_table(&self) -> &LockTable {
-        self.lock_table.get_or_init(|| LockTable::read(self.process, self.object_heap_or_empty()))
+        self.lock_table.get_or_init(|| {
+            let _phase = self.process.enter(Phase::Locks);
+            let (found, _) = self.wait_objects(&Progress::silent());
+            LockTable::read(self.process, self.object_heap_or_empty(), found)
+        })
+    }
+
+    /// All pending tasks and async methods.
+    pub fn tasks(&self, progress: &Progress) -> &Tasks {
+        self.tasks.get_or_init(|| {
+            let _phase = self.process.enter(Phase::Tasks);
+            let (_, found) = self.wait_objects(progress);
+            Tasks::link(self.object_heap_or_empty(), found)
+        })
+    }
+
+    fn thread_waits(&self) -> &ThreadWaits {
+        self.thread_waits.get_or_init(|| ThreadWaits::read(self.process, self.types()))
     }
 
     /// Whether all locks are objects, so that the heap has their waiters (.NET 11 on).
@@ -375,14 +415,21 @@ impl ClrGc for CoreClr<'_> {
 
 impl api::Locks for CoreClr<'_> {
     fn wait(&self, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
-        let entry = self.thread_table().by_address.get(&thread.address)?;
-        if self.has_managed_locks() {
-            return threads::row_of(self.types(), self.lock_table().of_waiter(thread.address)?, &entry.thread);
+        let (types, thread) = (self.types(), &self.thread_table().by_address.get(&thread.address)?.thread);
+        let row = |wait: &ThreadWait| threads::row_of(types, wait, thread);
+        match self.thread_waits().of(self.process, types, thread, frames) {
+            Answer::Wait(wait) => return Some(row(&wait)),
+            Answer::NeedsWalk(otherwise) => {
+                let found = self.lock_table().wait(thread.address);
+                return found.or(otherwise).map(|wait| row(&wait));
+            }
+            Answer::Unknown => {}
         }
-        self.read_locks().0.wait(self.methods(), &entry.thread, frames)
+        // Before .NET 9, and where the thread's own records are not in the core.
+        if self.has_managed_locks() { None } else { self.read_locks().0.wait(self.methods(), thread, frames) }
     }
 
     fn notes(&self) -> &[String] {
-        if self.has_managed_locks() { &self.lock_table().notes } else { &self.read_locks().1 }
+        if self.has_managed_locks() { &self.thread_waits().notes } else { &self.read_locks().1 }
     }
 }

@@ -6,10 +6,12 @@
 //! gc_heap::walk_heap_per_heap, make_unused_array; docs/design/datacontracts/Object.md, GC.md).
 
 mod async_locals;
+mod collect;
 mod method_tables;
 mod names;
 
 pub use crate::runtimes::clr_gc::{MethodTableInfo, References};
+pub(super) use collect::{Collector, collect};
 pub(crate) use names::VALUE_TYPE;
 
 use std::collections::HashMap;

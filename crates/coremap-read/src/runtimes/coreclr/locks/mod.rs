@@ -6,11 +6,18 @@
 //! Lock.cs, Condition.cs, SemaphoreSlim.cs, ManualResetEventSlim.cs, ReaderWriterLockSlim.cs,
 //! ThreadBlockingInfo.cs; src/coreclr/vm/syncblk.h.
 
+mod blocking;
 mod native;
 mod objects;
+mod reader_writer;
 mod rows;
+mod structures;
+mod thread_waits;
 mod threads;
 mod waits;
+
+pub(super) use objects::{LockCollector, LockObjects};
+pub(super) use thread_waits::{Answer, ThreadWait, ThreadWaits};
 
 use std::collections::HashMap;
 
@@ -21,9 +28,9 @@ use crate::process::Process;
 use crate::runtimes::api::Heap as _;
 use crate::runtimes::coreclr::heap::Heap;
 use crate::runtimes::coreclr::locks::objects::Objects;
-use crate::runtimes::coreclr::locks::threads::Threads;
+use crate::runtimes::coreclr::locks::threads::{ThreadIndex, Threads};
 use crate::runtimes::coreclr::sync_blocks::{self, LockThread, SyncBlock};
-use crate::words::LockKind;
+use crate::words::{LockKind, WaitKind};
 
 /// A lock that is held or waited for.
 #[derive(Clone, Debug)]
@@ -80,6 +87,21 @@ impl Lock {
     }
 }
 
+/// Lock._state: it is held.
+const HELD: u32 = 1;
+
+/// A System.Threading.Lock with its owner. `monitor`: the object whose monitor it is (.NET 11 on).
+fn lock_object(objects: &Objects<'_, '_>, threads: &Threads<'_>, lock: Addr, monitor: Option<Addr>) -> Lock {
+    let held = objects.u32(lock, "_state").is_some_and(|state| state & HELD != 0);
+    let id = if held { objects.u32(lock, "_owningThreadId").unwrap_or(0) } else { 0 };
+    // The managed id from .NET 11 on, before that the system's.
+    let managed = objects.types.runtime.has_managed_locks();
+    let owner = if managed { threads.owner(id) } else { threads.owner_by_tid(id) };
+    let times = objects.u32(lock, "_recursionCount").unwrap_or(0).saturating_add(1);
+    let kind = if monitor.is_some() { LockKind::Monitor } else { LockKind::Lock };
+    Lock::new(kind, monitor.unwrap_or(lock)).owned(owner, times)
+}
+
 /// All locks of one runtime that are held or waited for.
 #[derive(Debug, Default)]
 pub struct LockTable {
@@ -94,6 +116,8 @@ pub struct LockTable {
     /// Index of the lock that a thread waits for, by the address of its Thread. Without threads that wait for any of
     /// several.
     by_waiter: HashMap<Addr, usize>,
+    /// Structures that are built on a SemaphoreSlim or an event, by its address, with what a thread waits for there.
+    built: HashMap<Addr, (WaitKind, Addr)>,
 }
 
 impl LockTable {
@@ -102,14 +126,33 @@ impl LockTable {
         self.locks.get(*self.by_waiter.get(&thread)?)
     }
 
-    /// Reads the locks of the runtime whose objects are in `heap`.
-    pub(in crate::runtimes::coreclr) fn read(process: &Process, heap: &Heap<'_>) -> LockTable {
+    /// What a thread waits for, from the heap.
+    pub(in crate::runtimes::coreclr) fn wait(&self, thread: Addr) -> Option<ThreadWait> {
+        let lock = self.of_waiter(thread)?;
+        let how = "owners and wait lists in the heap";
+        if let Some(&(kind, object)) = self.built.get(&lock.object) {
+            return Some(ThreadWait { kind, lock: Lock { object, waiters: Vec::new(), ..lock.clone() }, how });
+        }
+        let kind = match lock.kind {
+            LockKind::Monitor | LockKind::Lock | LockKind::Mutex | LockKind::ReaderWriter => WaitKind::Lock,
+            LockKind::MonitorWait => WaitKind::Pulse,
+            LockKind::Join => WaitKind::Join,
+            LockKind::Event | LockKind::EventSlim => WaitKind::Event,
+            LockKind::Semaphore | LockKind::SemaphoreSlim => WaitKind::Semaphore,
+            LockKind::Task => WaitKind::Task,
+        };
+        Some(ThreadWait { kind, lock: Lock { waiters: Vec::new(), ..lock.clone() }, how })
+    }
+
+    /// Reads the locks of the runtime whose objects are in `heap`. `found`: those that a walk over it found.
+    pub(in crate::runtimes::coreclr) fn read(process: &Process, heap: &Heap<'_>, found: &LockObjects) -> LockTable {
         let types = heap.type_system();
         let _phase = process.enter(Phase::Locks);
         let (blocks, block_notes) = sync_blocks::read(process, &types.runtime);
         let mut notes = block_notes.clone();
-        let threads = Threads::new(process, &types.runtime);
-        let objects = Objects::find(heap);
+        let index = ThreadIndex::read(process, &types.runtime);
+        let threads = index.of(process, &types.runtime);
+        let objects = Objects::new(types, Some(found));
         notes.extend(objects.notes());
         let managed = types.runtime.has_managed_locks();
         // Up to .NET 10 the sync blocks have the contended locks, without the heap.
@@ -137,6 +180,7 @@ impl LockTable {
         }
         // Any of several objects may end the wait.
         by_waiter.retain(|at, _| !choices.contains(at));
-        LockTable { locks, notes, blocks, block_notes, by_waiter }
+        let built = structures::built(&objects);
+        LockTable { locks, notes, blocks, block_notes, by_waiter, built }
     }
 }

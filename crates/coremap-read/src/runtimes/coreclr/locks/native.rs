@@ -1,26 +1,20 @@
-//! The locks up to .NET 10, where the native runtime waits: monitors, thin locks and System.Threading.Lock.
+//! The locks up to .NET 10, where the native runtime waits: monitors and what the library builds on them, thin locks,
+//! System.Threading.Lock and ReaderWriterLockSlim.
 
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::memory::Memory;
-use crate::runtimes::coreclr::locks::Lock;
+use crate::limits;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
+use crate::runtimes::coreclr::locks::blocking::{self, Blocking};
 use crate::runtimes::coreclr::locks::objects::{LockClass, Objects};
+use crate::runtimes::coreclr::locks::reader_writer::{self, Readers};
+use crate::runtimes::coreclr::locks::rows::{event_locks, semaphore_nodes};
 use crate::runtimes::coreclr::locks::threads::Threads;
-use crate::runtimes::coreclr::sync_blocks::SyncBlock;
+use crate::runtimes::coreclr::locks::{Lock, lock_object};
+use crate::runtimes::coreclr::sync_blocks::{LockThread, SyncBlock};
 use crate::words::LockKind;
-
-/// The class whose thread static names what a thread waits for (.NET 9 on).
-const BLOCKING: &str = "System.Threading.ThreadBlockingInfo";
-const FIRST: &str = "t_first";
-
-/// ThreadBlockingInfo.ObjectKind: a monitor, by the address of its SyncBlock; a Lock, by the address of a reference to
-/// it. 1 is Monitor.Wait, and the list of the sync block has those.
-const MONITOR: u32 = 0;
-const LOCK: u32 = 2;
-
-/// Lock._state: it is held.
-const HELD: u32 = 1;
 
 /// Threads that wait, by what they wait for.
 #[derive(Default)]
@@ -29,8 +23,16 @@ struct Blocked {
     locks: HashMap<Addr, Vec<usize>>,
 }
 
+/// Fields of the library's structures with the object that they lock.
+const LOCKED: [(LockClass, &[&str]); 3] = [
+    (LockClass::SemaphoreSlim, &["m_lockObjAndDisposed", "m_lockObj"]),
+    (LockClass::ManualResetEventSlim, &["m_lock"]),
+    (LockClass::Blocked, &["m_lock"]),
+];
+
 pub(super) fn read(objects: &Objects<'_, '_>, threads: &Threads<'_>, blocks: &[SyncBlock]) -> Vec<Lock> {
     let blocked = blocked(objects, threads);
+    let structures = structures(objects);
     let mut out = Vec::new();
     let mut add = |lock: Lock| {
         if lock.is_used() {
@@ -40,6 +42,7 @@ pub(super) fn read(objects: &Objects<'_, '_>, threads: &Threads<'_>, blocks: &[S
     for &(object, thin) in objects.thin() {
         add(Lock::new(LockKind::Monitor, object).owned(threads.owner(thin.owner), thin.times));
     }
+    let mut in_semaphore: HashMap<Addr, Vec<LockThread>> = HashMap::new();
     for block in blocks {
         let waiting = block.address.and_then(|at| blocked.monitors.get(&at));
         let waiters = waiting.map_or_else(Vec::new, |all| threads.all_named(all));
@@ -50,45 +53,62 @@ pub(super) fn read(objects: &Objects<'_, '_>, threads: &Threads<'_>, blocks: &[S
         let unknown_waiters = block.waiting.saturating_sub(u32::try_from(waiters.len()).unwrap_or(u32::MAX));
         let row = Lock::new(LockKind::Monitor, block.object).owned((owner, false), times);
         add(Lock { waiters, unknown_waiters, ..row });
-        if !block.pulse.is_empty() {
-            let row = Lock::new(LockKind::MonitorWait, block.object).owned((owner, false), times);
-            add(Lock { waiters: block.pulse.clone(), ..row });
+        if block.pulse.is_empty() {
+            continue;
+        }
+        let waiters = block.pulse.clone();
+        match structures.get(&block.object) {
+            None => {
+                let row = Lock::new(LockKind::MonitorWait, block.object).owned((owner, false), times);
+                add(Lock { waiters, ..row });
+            }
+            Some(&(LockClass::SemaphoreSlim, slim)) => in_semaphore.entry(slim).or_default().extend(waiters),
+            Some(&(class, event)) => {
+                for lock in event_locks(objects, event, class == LockClass::Blocked) {
+                    add(Lock { waiters: waiters.clone(), ..lock });
+                }
+            }
         }
     }
     for &lock in objects.of(LockClass::Lock) {
-        let held = objects.u32(lock, "_state").is_some_and(|state| state & HELD != 0);
-        let owner = if held { objects.u32(lock, "_owningThreadId").unwrap_or(0) } else { 0 };
-        let times = objects.u32(lock, "_recursionCount").unwrap_or(0).saturating_add(1);
         let waiters = blocked.locks.get(&lock).map_or_else(Vec::new, |all| threads.all_named(all));
-        add(Lock { waiters, ..Lock::new(LockKind::Lock, lock).owned(threads.owner_by_tid(owner), times) });
+        add(Lock { waiters, ..lock_object(objects, threads, lock, None) });
+    }
+    let walks = Walks::new(Phase::Locks, limits::MAX_LOCK_OBJECTS);
+    for &slim in objects.of(LockClass::SemaphoreSlim) {
+        let async_waiters = semaphore_nodes(objects, &walks, slim).len() as u64;
+        let waiters = in_semaphore.remove(&slim).unwrap_or_default();
+        add(Lock { waiters, async_waiters, ..Lock::new(LockKind::SemaphoreSlim, slim) });
+    }
+    let readers = Readers::default();
+    for &lock in objects.of(LockClass::ReaderWriterLockSlim) {
+        let unknown_waiters = reader_writer::waiters(objects, lock);
+        add(Lock { unknown_waiters, ..readers.lock(objects, threads, lock) });
     }
     out
 }
 
-/// What each thread waits for, by its first ThreadBlockingInfo. A pulsed thread that wants its lock again has one for
-/// that before the one for Monitor.Wait.
+/// The library's structures, by the object that they lock.
+fn structures(objects: &Objects<'_, '_>) -> HashMap<Addr, (LockClass, Addr)> {
+    let mut out = HashMap::new();
+    for (class, fields) in LOCKED {
+        for &object in objects.of(class) {
+            let locked = fields.iter().find_map(|field| objects.reference(object, field));
+            out.extend(locked.map(|locked| (locked, (class, object))));
+        }
+    }
+    out
+}
+
+/// Threads that wait for a monitor or a Lock.
 fn blocked(objects: &Objects<'_, '_>, threads: &Threads<'_>) -> Blocked {
     let mut out = Blocked::default();
-    let types = objects.types;
-    let memory: &dyn Memory = types.memory;
-    let Some(method_table) = types.core_class(BLOCKING) else { return out };
-    let own = types.own_fields(method_table).unwrap_or_default();
-    let named = |name: &str| own.iter().find(|f| types.field_name(f) == name);
-    let Some(first) = named(FIRST) else { return out };
-    let (Some(pointer), Some(kind)) = (named("_objectPtr"), named("_objectKind")) else { return out };
-    for (i, thread) in threads.list.iter().enumerate().filter(|(_, t)| t.os_id.is_some_and(|id| id != 0)) {
-        let info = types.thread_static_address(first, thread.address).and_then(|at| memory.ptr(at).ok());
-        let Some(info) = info.filter(|at| !at.is_null()) else { continue };
-        let object = memory.ptr(info.saturating_add(pointer.offset)).ok().filter(|at| !at.is_null());
-        let (Some(object), Ok(kind)) = (object, memory.u32(info.saturating_add(kind.offset))) else { continue };
-        match kind {
-            MONITOR => out.monitors.entry(object).or_default().push(i),
-            LOCK => {
-                if let Ok(lock) = memory.ptr(object) {
-                    out.locks.entry(lock).or_default().push(i);
-                }
-            }
-            _ => {}
+    for (i, blocking) in blocking::read(objects.types, threads.list).into_iter().enumerate() {
+        match blocking {
+            Some(Blocking::Monitor(block)) => out.monitors.entry(block).or_default().push(i),
+            Some(Blocking::Lock(lock)) => out.locks.entry(lock).or_default().push(i),
+            // The list of the sync block has those in Monitor.Wait.
+            Some(Blocking::MonitorWait(_) | Blocking::Condition(_)) | None => {}
         }
     }
     out

@@ -10,6 +10,12 @@ use crate::runtimes::coreclr::{ManagedThread, Runtime, threads};
 /// The runtime's threads.
 pub(super) struct Threads<'r> {
     pub(super) list: &'r [ManagedThread],
+    index: &'r ThreadIndex,
+}
+
+/// Indices into the runtime's list of threads.
+#[derive(Debug, Default)]
+pub(super) struct ThreadIndex {
     /// Whether the list could be read to its end.
     complete: bool,
     /// Index of a running thread by its managed id. If two have the same, the first is used.
@@ -22,8 +28,8 @@ pub(super) struct Threads<'r> {
     objects: Vec<Option<Addr>>,
 }
 
-impl<'r> Threads<'r> {
-    pub(super) fn new(process: &Process, runtime: &'r Runtime) -> Threads<'r> {
+impl ThreadIndex {
+    pub(super) fn read(process: &Process, runtime: &Runtime) -> ThreadIndex {
         let (list, broken) = threads(process, runtime).unwrap_or((&[], Some("")));
         let memory: &dyn crate::memory::Memory = &process.memory;
         let object = |t: &ManagedThread| memory.ptr(t.exposed_object?).ok().filter(|o| !o.is_null());
@@ -38,9 +44,16 @@ impl<'r> Threads<'r> {
             }
         }
         let by_object = objects.iter().enumerate().filter_map(|(i, o)| Some(((*o)?, i))).collect();
-        Threads { list, complete: broken.is_none(), by_id, by_object, by_tid, objects }
+        ThreadIndex { complete: broken.is_none(), by_id, by_object, by_tid, objects }
     }
 
+    pub(super) fn of<'r>(&'r self, process: &Process, runtime: &'r Runtime) -> Threads<'r> {
+        let (list, _) = threads(process, runtime).unwrap_or_default();
+        Threads { list, index: self }
+    }
+}
+
+impl Threads<'_> {
     pub(super) fn named(&self, index: usize) -> LockThread {
         let thread = self.list.get(index);
         LockThread {
@@ -56,29 +69,29 @@ impl<'r> Threads<'r> {
 
     /// The System.Threading.Thread of a thread.
     pub(super) fn object(&self, index: usize) -> Option<Addr> {
-        self.objects.get(index).copied().flatten()
+        self.index.objects.get(index).copied().flatten()
     }
 
     /// Index of the thread that an object is the System.Threading.Thread of.
     pub(super) fn of_object(&self, object: Addr) -> Option<usize> {
-        self.by_object.get(&object).copied()
+        self.index.by_object.get(&object).copied()
     }
 
     /// The owner with a managed id, and whether its thread has certainly ended. Id 0 is none.
     pub(super) fn owner(&self, id: u32) -> (Option<LockThread>, bool) {
-        match (id, self.by_id.get(&id)) {
+        match (id, self.index.by_id.get(&id)) {
             (0, _) => (None, false),
             (_, Some(&i)) => (Some(self.named(i)), false),
-            (_, None) => (Some(LockThread { managed_id: Some(id), ..LockThread::default() }), self.complete),
+            (_, None) => (Some(LockThread { managed_id: Some(id), ..LockThread::default() }), self.index.complete),
         }
     }
 
     /// The owner with a system id, and whether its thread has certainly ended.
     pub(super) fn owner_by_tid(&self, tid: u32) -> (Option<LockThread>, bool) {
-        match (tid, self.by_tid.get(&tid)) {
+        match (tid, self.index.by_tid.get(&tid)) {
             (0, _) => (None, false),
             (_, Some(&i)) => (Some(self.named(i)), false),
-            (_, None) => (Some(LockThread { os_id: Some(tid), ..LockThread::default() }), self.complete),
+            (_, None) => (Some(LockThread { os_id: Some(tid), ..LockThread::default() }), self.index.complete),
         }
     }
 }

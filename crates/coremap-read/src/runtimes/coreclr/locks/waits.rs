@@ -19,6 +19,33 @@ const MAX_OBJECTS: u32 = 64;
 /// Offset of an array's first reference.
 const ELEMENTS: u64 = 16;
 
+/// What a thread's ThreadWaitInfo has.
+pub(super) struct Record {
+    /// The objects that it waits for. None in Thread.Sleep.
+    pub(super) waited: Vec<Addr>,
+    /// Whether it waits for all of them.
+    pub(super) all: bool,
+}
+
+/// Reads the record of a System.Threading.Thread. `None` if it does not wait.
+pub(super) fn record(objects: &Objects<'_, '_>, thread: Addr) -> Option<Record> {
+    let memory: &dyn Memory = objects.types.memory;
+    let info = objects.reference(thread, "_waitInfo")?;
+    if objects.u8(info, "_waitSignalState")? > WAITING {
+        return None;
+    }
+    let count = objects.u32(info, "_waitedCount")?.min(MAX_OBJECTS);
+    let mut waited = Vec::new();
+    if count > 0 {
+        let array = objects.reference(info, "_waitedObjects")?;
+        for k in 0..u64::from(count) {
+            let object = memory.ptr(array.saturating_add(ELEMENTS + 8 * k));
+            waited.push(object.ok().filter(|o| !o.is_null())?);
+        }
+    }
+    Some(Record { waited, all: objects.u8(info, "_isWaitForAll") != Some(0) })
+}
+
 /// Threads that wait, by the object that they wait for.
 pub(super) struct Waits {
     /// Indices of threads, in the order of each object's queue. By address, so that damaged lists that share nodes
@@ -32,23 +59,14 @@ pub(super) struct Waits {
 
 impl Waits {
     pub(super) fn read(objects: &Objects<'_, '_>, threads: &Threads<'_>) -> Waits {
-        let memory: &dyn Memory = objects.types.memory;
         let mut waits = Waits { on: BTreeMap::new(), choices: Vec::new(), disagree: 0 };
         for i in 0..threads.list.len() {
-            let Some(info) = threads.object(i).and_then(|o| objects.reference(o, "_waitInfo")) else { continue };
-            if objects.u8(info, "_waitSignalState").is_none_or(|state| state > WAITING) {
-                continue;
-            }
-            let count = objects.u32(info, "_waitedCount").unwrap_or(0).min(MAX_OBJECTS);
-            let Some(array) = objects.reference(info, "_waitedObjects") else { continue };
-            for k in 0..u64::from(count) {
-                let object = memory.ptr(array.saturating_add(ELEMENTS + 8 * k));
-                if let Some(object) = object.ok().filter(|o| !o.is_null()) {
-                    waits.on.entry(object).or_default().push(i);
-                }
-            }
-            if count > 1 && objects.u8(info, "_isWaitForAll") == Some(0) {
+            let Some(Record { waited, all }) = threads.object(i).and_then(|o| record(objects, o)) else { continue };
+            if waited.len() > 1 && !all {
                 waits.choices.push(i);
+            }
+            for object in waited {
+                waits.on.entry(object).or_default().push(i);
             }
         }
         // Both must agree: a thread that is being woken may still be in one of them.

@@ -51,7 +51,7 @@ impl StepKey {
             Awaits::Unknown => 2,
             Awaits::Nothing => 3,
         };
-        let source = tasks.sources.get(&node.addr).copied().unwrap_or(Addr::NULL);
+        let source = tasks.sources.get(&node.addr).map_or(Addr::NULL, |source| source.method_table);
         StepKey { method_table: node.method_table, state: node.state, awaits, place: node.place, source }
     }
 }

@@ -3,13 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use crate::addr::Addr;
 use crate::limits;
-use crate::progress::Progress;
-use crate::runtimes::api::{Heap as _, HeapRange, UnwalkedRanges};
-use crate::runtimes::coreclr::heap::Heap;
+use crate::runtimes::api::Object;
+use crate::runtimes::coreclr::heap::{Collector, Heap};
 use crate::runtimes::coreclr::tasks::shapes::{Family, Machine, Shapes};
 
 /// Task.m_stateFlags: ran to completion, canceled, faulted (Task.cs).
@@ -32,15 +29,26 @@ pub(super) struct AsyncObject {
     pub(super) is_task: bool,
 }
 
-#[derive(Default)]
-pub(super) struct AsyncObjects {
+/// A completion source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Address of the object.
+    pub address: Addr,
+    /// Its MethodTable.
+    pub method_table: Addr,
+}
+
+/// Pending tasks and boxes, from one walk of the heap.
+#[derive(Debug, Default)]
+pub(in crate::runtimes::coreclr) struct AsyncObjects {
     /// Pending items by address.
     pub(super) items: Vec<AsyncObject>,
-    /// Types of completion sources, by the task that each source completes.
-    pub(super) sources: HashMap<Addr, Addr>,
+    /// Completion sources, by the task that each completes.
+    pub(super) sources: HashMap<Addr, Source>,
     /// Number of items left out.
     pub(super) omitted: u64,
-    pub(super) losses: UnwalkedRanges,
+    /// Bytes that could not be walked.
+    pub(in crate::runtimes::coreclr) lost: u64,
 }
 
 /// Role of a type's objects in this walk.
@@ -65,62 +73,78 @@ fn role(shapes: &Shapes<'_, '_>, method_table: Addr) -> Role {
     }
 }
 
-/// Walks the heap for pending tasks.
-pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress) -> AsyncObjects {
-    let memory = shapes.types.memory;
-    struct Share {
-        roles: HashMap<u32, Role>,
-        found: AsyncObjects,
+/// Collects pending tasks.
+pub(in crate::runtimes::coreclr) struct TaskCollector<'t, 'p> {
+    heap: &'t Heap<'p>,
+    shapes: Shapes<'t, 'p>,
+}
+
+impl<'t, 'p> TaskCollector<'t, 'p> {
+    pub(in crate::runtimes::coreclr) fn new(heap: &'t Heap<'p>) -> TaskCollector<'t, 'p> {
+        TaskCollector { heap, shapes: Shapes::new(heap.type_system()) }
     }
-    let fresh = || Share { roles: HashMap::new(), found: AsyncObjects::default() };
-    let of_part = |mut share: Share, part: &HeapRange| {
-        let Share { roles, found } = &mut share;
-        let AsyncObjects { items, sources, omitted, losses } = found;
-        heap.walker().walk(part, losses, &mut |object| {
-            let role = roles.entry(object.kind.0).or_insert_with(|| match heap.method_table(object.kind) {
-                Some(info) if !info.free && !info.counted() => role(shapes, info.address),
-                _ => Role::None,
-            });
-            let (machine, is_task) = match role {
-                Role::None => return,
-                Role::Source(at) => {
-                    let task = memory.ptr(object.addr.saturating_add(*at)).ok().filter(|t| !t.is_null());
-                    if let Some(task) = task.filter(|_| sources.len() < limits::MAX_ASYNC_OBJECTS) {
-                        let method_table = heap.method_table(object.kind).map_or(Addr::NULL, |info| info.address);
-                        sources.insert(task, method_table);
-                    }
-                    return;
+}
+
+/// What one worker collected, and the roles that it knows by the number of their type.
+pub(in crate::runtimes::coreclr) struct TaskShare {
+    roles: HashMap<u32, Role>,
+    pub(in crate::runtimes::coreclr) found: AsyncObjects,
+}
+
+impl Collector for TaskCollector<'_, '_> {
+    type Found = TaskShare;
+
+    fn begin(&self) -> TaskShare {
+        TaskShare { roles: HashMap::new(), found: AsyncObjects::default() }
+    }
+
+    fn visit(&self, share: &mut TaskShare, object: &Object) {
+        let (heap, memory) = (self.heap, self.shapes.types.memory);
+        let AsyncObjects { items, sources, omitted, .. } = &mut share.found;
+        let role = share.roles.entry(object.kind.0).or_insert_with(|| match heap.method_table(object.kind) {
+            Some(info) if !info.free && !info.counted() => role(&self.shapes, info.address),
+            _ => Role::None,
+        });
+        let (machine, is_task) = match role {
+            Role::None => return,
+            Role::Source(at) => {
+                let task = memory.ptr(object.addr.saturating_add(*at)).ok().filter(|t| !t.is_null());
+                if let Some(task) = task.filter(|_| sources.len() < limits::MAX_ASYNC_OBJECTS) {
+                    let method_table = heap.method_table(object.kind).map_or(Addr::NULL, |info| info.address);
+                    sources.insert(task, Source { address: object.addr, method_table });
                 }
-                Role::Task { flags, machine } => {
-                    let flags = memory.u32(object.addr.saturating_add(*flags));
-                    if flags.is_ok_and(|f| f & COMPLETED != 0) {
-                        return;
-                    }
-                    (machine.clone(), true)
-                }
-                Role::Box(machine) => (Some(machine.clone()), false),
-            };
-            if items.len() >= limits::MAX_ASYNC_OBJECTS {
-                *omitted += 1;
                 return;
             }
-            let method_table = heap.method_table(object.kind).map_or(Addr::NULL, |info| info.address);
-            items.push(AsyncObject { addr: object.addr, method_table, machine, is_task });
-        });
-        progress.add(part.range.len());
+            Role::Task { flags, machine } => {
+                let flags = memory.u32(object.addr.saturating_add(*flags));
+                if flags.is_ok_and(|f| f & COMPLETED != 0) {
+                    return;
+                }
+                (machine.clone(), true)
+            }
+            Role::Box(machine) => (Some(machine.clone()), false),
+        };
+        if items.len() >= limits::MAX_ASYNC_OBJECTS {
+            *omitted += 1;
+            return;
+        }
+        let method_table = heap.method_table(object.kind).map_or(Addr::NULL, |info| info.address);
+        items.push(AsyncObject { addr: object.addr, method_table, machine, is_task });
+    }
+
+    fn join(&self, mut share: TaskShare, later: TaskShare) -> TaskShare {
+        share.found.items.extend(later.found.items);
+        share.found.sources.extend(later.found.sources);
+        share.found.omitted += later.found.omitted;
         share
-    };
-    progress.start(heap.ranges().iter().map(|p| p.range.len()).fold(0, u64::saturating_add));
-    let join = |mut a: Share, b: Share| {
-        a.found.items.extend(b.found.items);
-        a.found.sources.extend(b.found.sources);
-        a.found.omitted += b.found.omitted;
-        a.found.losses.merge(b.found.losses);
-        a
-    };
-    let mut found = heap.ranges().par_iter().fold(fresh, of_part).reduce(fresh, join).found;
-    found.items.sort_by_key(|i| i.addr);
-    found.omitted += found.items.len().saturating_sub(limits::MAX_ASYNC_OBJECTS) as u64;
-    found.items.truncate(limits::MAX_ASYNC_OBJECTS);
-    found
+    }
+}
+
+impl AsyncObjects {
+    /// Sorts the items by address and applies the limit.
+    pub(in crate::runtimes::coreclr) fn sort(&mut self) {
+        self.items.sort_by_key(|i| i.addr);
+        self.omitted += self.items.len().saturating_sub(limits::MAX_ASYNC_OBJECTS) as u64;
+        self.items.truncate(limits::MAX_ASYNC_OBJECTS);
+    }
 }

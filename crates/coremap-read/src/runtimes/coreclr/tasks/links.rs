@@ -10,10 +10,9 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
-use crate::progress::Progress;
 use crate::runtimes::api::{Heap as _, HeapRange, Link, ObjectReader, UnwalkedRanges};
 use crate::runtimes::coreclr::heap::Heap;
-use crate::runtimes::coreclr::tasks::find::{AsyncObjects, FINISHED, find};
+use crate::runtimes::coreclr::tasks::find::{AsyncObjects, FINISHED, Source};
 use crate::runtimes::coreclr::tasks::shapes::{Family, Machine, Shapes};
 use crate::runtimes::coreclr::tasks::suspended::{HEAD, LEAVES, RESUME, Running, Suspended, Suspensions};
 use crate::runtimes::coreclr::types::TypeSystem;
@@ -105,8 +104,8 @@ pub struct Node {
 pub struct Tasks {
     /// Tasks and boxes by address, then awaited objects that are neither.
     pub nodes: Vec<Node>,
-    /// Types of completion sources, by the task that each source completes.
-    pub sources: HashMap<Addr, Addr>,
+    /// Completion sources, by the task that each completes.
+    pub sources: HashMap<Addr, Source>,
     /// Number of objects left out by a limit.
     pub omitted: u64,
     /// Bytes of the heap that could not be walked.
@@ -127,11 +126,11 @@ struct Linker<'t, 'p> {
 }
 
 impl Tasks {
-    /// Finds the tasks in `heap` and links them.
-    pub fn find(heap: &Heap<'_>, progress: &Progress) -> Tasks {
+    /// Links the tasks that were found in `heap`.
+    pub(in crate::runtimes::coreclr) fn link(heap: &Heap<'_>, found: &AsyncObjects) -> Tasks {
         let types: &TypeSystem<'_> = heap.type_system();
         let shapes = Shapes::new(types);
-        let AsyncObjects { items, sources, omitted, losses } = find(&shapes, heap, progress);
+        let AsyncObjects { items, sources, omitted, lost } = found;
         let mut nodes: Vec<Node> = Vec::with_capacity(items.len());
         let mut suspensions = Suspensions::new(types);
         for item in items {
@@ -139,7 +138,7 @@ impl Tasks {
                 addr: item.addr,
                 method_table: item.method_table,
                 task: item.is_task,
-                machine: item.machine,
+                machine: item.machine.clone(),
                 state: None,
                 awaits: Awaits::Nothing,
                 next: Vec::new(),
@@ -185,7 +184,7 @@ impl Tasks {
                 }
             }
         }
-        Tasks { nodes, sources, omitted, lost: losses.bytes }
+        Tasks { nodes, sources: sources.clone(), omitted: *omitted, lost: *lost }
     }
 }
 

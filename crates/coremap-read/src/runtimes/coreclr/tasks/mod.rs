@@ -19,5 +19,7 @@ mod shapes;
 mod suspended;
 
 pub use chains::Chain;
+
+pub(super) use find::{AsyncObjects, TaskCollector};
 pub use links::{Awaits, End, Node, Tasks};
 pub use methods::AsyncMethods;

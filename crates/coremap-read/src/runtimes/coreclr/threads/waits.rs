@@ -15,10 +15,10 @@ use crate::map::Confidence;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::{FrameKind, Method, StackFrame};
-use crate::runtimes::coreclr::locks::Lock;
+use crate::runtimes::coreclr::locks::ThreadWait;
 use crate::runtimes::coreclr::threads::sync_blocks::{self, LockThread, SyncBlock};
 use crate::runtimes::coreclr::{CodeAt, ManagedThread, Methods, TypeHandle, TypeSystem, threads};
-use crate::words::{LockKind, WaitKind};
+use crate::words::WaitKind;
 
 /// The Frame of helpers that protect one object, such as those that acquire locks.
 const ONE_OBJECT: &str = "HelperMethodFrame_1OBJ";
@@ -172,34 +172,29 @@ fn row(types: &TypeSystem<'_>, kind: WaitKind, object: Addr, how: &'static str, 
     WaitRow { kind, object, r#type: name, how, confidence, ..WaitRow::default() }
 }
 
-/// Row of `lock`, for which `thread` waits. `None` for kinds of locks that have no owner and no pulse.
+/// Row of what `thread` waits for.
 pub(in crate::runtimes::coreclr) fn row_of(
     types: &TypeSystem<'_>,
-    lock: &Lock,
+    wait: &ThreadWait,
     thread: &ManagedThread,
-) -> Option<WaitRow> {
-    let kind = match lock.kind {
-        LockKind::Monitor | LockKind::Lock | LockKind::Mutex | LockKind::ReaderWriter => WaitKind::Lock,
-        LockKind::MonitorWait => WaitKind::Pulse,
-        LockKind::Join => WaitKind::Join,
-        LockKind::Event | LockKind::Semaphore | LockKind::SemaphoreSlim | LockKind::EventSlim | LockKind::Task => {
-            return None;
-        }
-    };
+) -> WaitRow {
+    let lock = &wait.lock;
     // A thread that upgrades its read lock waits for the other readers.
     let others = |held: &&LockThread| held.address != Some(thread.address);
-    let owner = lock.owner.as_ref().filter(others).or_else(|| match lock.readers.as_slice() {
-        [only] => Some(only).filter(others),
+    let ended_by_owner = matches!(wait.kind, WaitKind::Lock | WaitKind::Join);
+    let readers: Vec<&LockThread> = lock.readers.iter().filter(others).collect();
+    let owner = lock.owner.as_ref().filter(others).or_else(|| match readers.as_slice() {
+        [only] => Some(*only),
         _ => None,
     });
-    let owner = owner.filter(|_| kind != WaitKind::Pulse);
-    let how = "owners and wait lists in the heap";
-    Some(WaitRow {
+    let owner = owner.filter(|_| ended_by_owner);
+    WaitRow {
         owner_tid: owner.and_then(|o| o.os_id),
         owner_managed_id: owner.and_then(|o| o.managed_id),
         owner_ended: lock.owner_ended && owner.is_some(),
-        ..row(types, kind, lock.object, how, lock.confidence)
-    })
+        reader_tids: readers.iter().filter_map(|reader| reader.os_id).collect(),
+        ..row(types, wait.kind, lock.object, wait.how, lock.confidence)
+    }
 }
 
 /// Managed frames with their indices, innermost first.

@@ -1,0 +1,69 @@
+//! ThreadBlockingInfo: the monitor, Lock or condition that a thread waits for, by a thread static (.NET 9 on).
+//!
+//! A thread has a chain of them on its stack, and `t_first` leads to the innermost. Only the first counts: a pulsed
+//! thread that wants its lock again has one for that before the one of Monitor.Wait. Source: System.Private.CoreLib:
+//! ThreadBlockingInfo.cs.
+
+use crate::addr::Addr;
+use crate::memory::Memory;
+use crate::runtimes::coreclr::ManagedThread;
+use crate::runtimes::coreclr::types::TypeSystem;
+
+const CLASS: &str = "System.Threading.ThreadBlockingInfo";
+const FIRST: &str = "t_first";
+
+/// ThreadBlockingInfo.ObjectKind.
+const MONITOR: u32 = 0;
+const MONITOR_WAIT: u32 = 1;
+const LOCK: u32 = 2;
+const CONDITION: u32 = 3;
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blocking {
+    /// To enter a monitor, by the address of its SyncBlock (up to .NET 10).
+    Monitor(Addr),
+    /// In Monitor.Wait, by the address of the SyncBlock (up to .NET 10).
+    MonitorWait(Addr),
+    /// To enter a System.Threading.Lock, which from .NET 11 on may be a monitor's.
+    Lock(Addr),
+    /// On the condition of a Lock (from .NET 11 on).
+    Condition(Addr),
+}
+
+/// What each thread waits for, in the order of `threads`. `None` if it waits for nothing of this kind, or if its thread
+/// static is not in the core.
+pub(super) fn read(types: &TypeSystem<'_>, threads: &[ManagedThread]) -> Vec<Option<Blocking>> {
+    let none = || vec![None; threads.len()];
+    let memory: &dyn Memory = types.memory;
+    let Some(method_table) = types.core_class(CLASS) else { return none() };
+    let own = types.own_fields(method_table).unwrap_or_default();
+    let named = |name: &str| own.iter().find(|f| types.field_name(f) == name);
+    let Some(first) = named(FIRST) else { return none() };
+    let (Some(pointer), Some(kind)) = (named("_objectPtr"), named("_objectKind")) else { return none() };
+    let of_thread = |thread: &ManagedThread| {
+        thread.os_id.filter(|&id| id != 0)?;
+        let first = types.thread_static_address(first, thread.address).or_else(|| native_first(types, thread));
+        let info = first.and_then(|at| memory.ptr(at).ok()).filter(|at| !at.is_null())?;
+        let object = memory.ptr(info.saturating_add(pointer.offset)).ok().filter(|at| !at.is_null())?;
+        let referenced = || memory.ptr(object).ok().filter(|at| !at.is_null());
+        match memory.u32(info.saturating_add(kind.offset)).ok()? {
+            MONITOR => Some(Blocking::Monitor(object)),
+            MONITOR_WAIT => Some(Blocking::MonitorWait(object)),
+            LOCK => referenced().map(Blocking::Lock),
+            CONDITION => referenced().map(Blocking::Condition),
+            _ => None,
+        }
+    };
+    threads.iter().map(of_thread).collect()
+}
+
+/// Where the native runtime writes the thread static (up to .NET 10), even if no managed code used it yet, so that the
+/// class has no index (threadstatics.h: ThreadLocalData.ThreadBlockingInfo_First).
+fn native_first(types: &TypeSystem<'_>, thread: &ManagedThread) -> Option<Addr> {
+    let data = types.view("Thread", thread.address).ptr("ThreadLocalDataPtr").ok().filter(|at| !at.is_null())?;
+    let first = types.view("ThreadLocalData", data).addr_of("ThreadBlockingInfo_First").ok()?;
+    let info = types.memory.ptr(first).ok()?;
+    // The entry is a local of the waiting function.
+    thread.stack.is_some_and(|stack| stack.contains(info)).then_some(first)
+}
