@@ -4,10 +4,13 @@
 pub(crate) mod blocks;
 pub(crate) mod contents;
 pub(crate) mod crash;
+pub(crate) mod damaged_blocks;
 pub(crate) mod heap_notes;
 pub(crate) mod in_object;
+pub(crate) mod last_words;
 pub(crate) mod listing;
 pub(crate) mod naming;
+pub(crate) mod native_waits;
 pub(crate) mod no_runtime;
 pub(crate) mod place;
 pub(crate) mod reach;

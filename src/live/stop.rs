@@ -126,7 +126,7 @@ fn trace_until_released(
 fn thread(tid: u32, arch: Arch) -> Option<Thread> {
     let registers = ptrace::registers(tid, arch)?;
     let thread_pointer = registers.thread_pointer().or_else(|| ptrace::thread_pointer(tid));
-    Some(Thread { tid, signal: 0, registers, thread_pointer })
+    Some(Thread { tid, signal: 0, registers, thread_pointer, cpu: None, call: None })
 }
 
 fn thread_notes(tid: u32) -> ThreadNotes {

@@ -25,8 +25,49 @@ words! {
         Notify = "notify",
         /// To be unparked (LockSupport.park).
         Park = "park",
-        /// For another thread to end (Thread.Join).
+        /// For another thread to end (Thread.Join, pthread_join).
         Join = "join",
+        /// To acquire a native mutex.
+        Mutex = "mutex",
+        /// To acquire a native lock for reading or writing.
+        ReaderWriter = "rwlock",
+        /// For a native condition variable.
+        Condition = "condvar",
+        /// For a native semaphore.
+        Semaphore = "semaphore",
+        /// For other threads at a barrier.
+        Barrier = "barrier",
+        /// For another thread that initialises something once (call_once, a static in a function).
+        Once = "once",
+        /// For a std::future.
+        Future = "future",
+        /// For a message of a channel.
+        Channel = "channel",
+        /// For a futex of unknown use.
+        Futex = "futex",
+    }
+}
+
+impl WaitKind {
+    /// Whether another thread must release something that it acquired.
+    pub fn is_lock(self) -> bool {
+        matches!(self, WaitKind::Lock | WaitKind::Mutex | WaitKind::ReaderWriter)
+    }
+
+    /// Whether it is a lock of the C library, of the C++ or Rust library, or a futex.
+    pub fn is_native(self) -> bool {
+        match self {
+            WaitKind::Lock | WaitKind::Pulse | WaitKind::Notify | WaitKind::Park | WaitKind::Join => false,
+            WaitKind::Mutex
+            | WaitKind::ReaderWriter
+            | WaitKind::Condition
+            | WaitKind::Semaphore
+            | WaitKind::Barrier
+            | WaitKind::Once
+            | WaitKind::Future
+            | WaitKind::Channel
+            | WaitKind::Futex => true,
+        }
     }
 }
 
@@ -55,6 +96,8 @@ words! {
         EventSlim = "eventslim",
         /// A task that threads wait for (Task.Wait, Task.Result).
         Task = "task",
+        /// A native condition variable.
+        Condition = "condvar",
     }
 }
 

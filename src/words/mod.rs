@@ -13,6 +13,7 @@ mod export;
 mod malloc;
 mod managed;
 mod memory;
+mod native;
 mod process;
 mod secrets;
 mod series;
@@ -26,6 +27,7 @@ pub use managed::{
     TaskStatus, WaitKind,
 };
 pub use memory::{BlockBorders, BlockContent, BufferMemory, HitEncoding, TargetKind};
+pub use native::{BlockRole, FaultCause, LastWordsKind};
 pub use process::{Compression, ImageFormat, OsSubject};
 pub use secrets::{SecretKind, SecretSeverity};
 pub use series::{Measure, Part, RecordingEnd, SeriesClock, SeriesOf, Verdict};

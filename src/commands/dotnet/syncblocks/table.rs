@@ -35,7 +35,7 @@ fn locks<'a>(rows: &[LockRow]) -> TableBlock<'a> {
     for lock in rows {
         table.rows.push(vec![
             lock.kind.to_string(),
-            lock.object.to_string(),
+            lock.address.map_or_else(|| "-".into(), |at| at.to_string()),
             owner(lock),
             if lock.times > 0 { lock.times.to_string() } else { "-".into() },
             waiting(lock),

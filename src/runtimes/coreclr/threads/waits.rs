@@ -179,6 +179,8 @@ pub(in crate::runtimes::coreclr) fn row_of(
     thread: &ManagedThread,
 ) -> Option<WaitRow> {
     let kind = match lock.kind {
+        // Not a lock of the runtime.
+        LockKind::Condition => return None,
         LockKind::Monitor | LockKind::Lock | LockKind::Mutex | LockKind::ReaderWriter => WaitKind::Lock,
         LockKind::MonitorWait => WaitKind::Pulse,
         LockKind::Join => WaitKind::Join,
