@@ -52,7 +52,9 @@ fn damaged(session: &Session<'_>) -> Vec<InvolvedBlockRow> {
             address,
             size: Some(usable),
             used: Some(!chunk.state.is_free()),
-            text: memory_text(&process.memory, address),
+            // In a free block, malloc's links are in the first two words.
+            text: memory_text(&process.memory, address)
+                .or_else(|| memory_text(&process.memory, address.saturating_add(16)).filter(|_| usable > 16)),
             overrun: (role == BlockRole::Before).then(|| overrun(&process.memory, address, usable)).flatten(),
             confidence: Confidence::Derived,
         }

@@ -92,7 +92,16 @@ fn message(session: &Session<'_>, thread: Option<&Thread>, signal: &str, base: &
     if let Some(found) = stack_text(session, thread) {
         return Some(from_stack(found, thread, base));
     }
-    (signal == "SIGABRT").then(|| LastWordsRow { kind: LastWordsKind::Abort, ..base.clone() })
+    (signal == "SIGABRT").then(|| {
+        let frames = frames(session, thread);
+        let has = |part: &str| frames.iter().any(|(name, _)| name.as_deref().is_some_and(|name| name.contains(part)));
+        let (kind, by) = match () {
+            () if has("handle_alloc_error") || has("rust_oom") => (LastWordsKind::OutOfMemory, "handle_alloc_error"),
+            () if has("rust_panic") || has("panic_fmt") => (LastWordsKind::Panic, "the panic's functions"),
+            () => return LastWordsRow { kind: LastWordsKind::Abort, ..base.clone() },
+        };
+        LastWordsRow { kind, how: format!("{}; {by} on the stack", base.how), ..base.clone() }
+    })
 }
 
 /// The kind of a message of glibc's abort.
@@ -112,7 +121,7 @@ fn kind_of(text: &str) -> LastWordsKind {
 
 fn exception(session: &Session<'_>, thread: &Thread, found: CxxException, base: &LastWordsRow) -> LastWordsRow {
     // std::terminate writes type and text to stderr. A process may also abort while it handles an exception.
-    let terminated = function_names(session, thread).iter().any(|name| name.contains("terminate"));
+    let terminated = terminated(session, thread);
     let text = |text: &str| printable(text).into_owned();
     let ran = if terminated { "; std::terminate is on the stack" } else { "" };
     let is_out_of_memory = found.name.as_deref().is_some_and(|name| name.starts_with("std::bad_alloc"));
@@ -129,17 +138,33 @@ fn exception(session: &Session<'_>, thread: &Thread, found: CxxException, base: 
     }
 }
 
+/// Whether the default handler of std::terminate called abort: by its name, or because abort's caller is in the C++
+/// library.
+fn terminated(session: &Session<'_>, thread: &Thread) -> bool {
+    let frames = frames(session, thread);
+    let is_libc = |module: &str| module.starts_with("libc.") || module.starts_with("libc-") || module.is_empty();
+    let caller = frames.iter().map(|(_, module)| module).find(|module| !is_libc(module));
+    let by_library = caller.is_some_and(|m| ["libstdc++", "libc++"].iter().any(|start| m.starts_with(start)));
+    by_library || frames.iter().any(|(name, _)| name.as_deref().is_some_and(|name| name.contains("terminate_handler")))
+}
+
 /// Maximum number of frames of the thread that are named.
 const NAMED_FRAMES: usize = 24;
 
-/// Names of the innermost functions on the thread's stack.
-fn function_names(session: &Session<'_>, thread: &Thread) -> Vec<String> {
+/// Functions, and their modules, of the innermost frames on the thread's stack.
+fn frames(session: &Session<'_>, thread: &Thread) -> Vec<(Option<String>, String)> {
+    let process = session.process;
     let names = Names::new(session);
     let walker = session.walker(session.known_stacks()).at_most(NAMED_FRAMES);
     let walk = session.walk(&walker, thread);
-    let named = walk.frames.iter().filter_map(|frame| match names.code(frame.code()) {
-        Code::Native(symbol) => Some(symbol.name.to_string()),
-        Code::Managed(..) | Code::Stub(_) | Code::Other(_) | Code::None => None,
+    let named = walk.frames.iter().map(|frame| {
+        let code = frame.code();
+        let module = process.modules.iter().find(|module| module.range.contains(code));
+        let name = match names.code(code) {
+            Code::Native(symbol) => Some(symbol.name.to_string()),
+            Code::Managed(..) | Code::Stub(_) | Code::Other(_) | Code::None => None,
+        };
+        (name, module.map(|module| module.name().to_owned()).unwrap_or_default())
     });
     named.collect()
 }
@@ -211,7 +236,11 @@ fn fault(session: &Session<'_>, thread: &Thread, signal: Signal, base: &LastWord
         let how = format!("{}; the address is near the stack pointer {sp}, outside of the stack", base.how);
         return LastWordsRow { kind: LastWordsKind::StackOverflow, cause: Some(FaultCause::StackGuard), how, ..row };
     }
-    let blocks = damaged_blocks::freed(session, thread, operand.map(|operand| operand.value));
+    // Without the code, a register close to the address is the likely base.
+    let near = address.and_then(|at| near_register(thread, at));
+    let base_value = operand.map(|operand| operand.value).or(near.map(|(_, value)| value));
+    let is_null = address.is_some_and(|at| at == ip || at.get() < NULL_PAGE);
+    let blocks = if is_null { Vec::new() } else { damaged_blocks::freed(session, thread, base_value) };
     let cause = match address {
         Some(at) if at == ip || !is_code(process, ip) => FaultCause::NotCode,
         Some(at) if at.get() < NULL_PAGE => FaultCause::Null,
@@ -225,15 +254,18 @@ fn fault(session: &Session<'_>, thread: &Thread, signal: Signal, base: &LastWord
         Some(at) if perms(at).is_some_and(|perms| perms.read && !perms.write) => FaultCause::ReadOnly,
         Some(_) => FaultCause::Refused,
     };
-    let operand = row.operand.clone().or_else(|| {
-        let (register, value) = odd_register(thread, None).filter(|_| cause == FaultCause::NotCanonical)?;
-        let (register, text) = (register.to_owned(), word_text(value));
-        Some(OperandRow { register, value: Addr::new(value), displacement: 0, text })
+    let odd = || odd_register(thread, None).filter(|_| cause == FaultCause::NotCanonical);
+    let guessed = odd().or(near).filter(|_| cause != FaultCause::Null).map(|(register, value)| OperandRow {
+        register: register.to_owned(),
+        value: Addr::new(value),
+        displacement: address.map_or(0, |at| at.offset_from(Addr::new(value))),
+        text: word_text(value),
     });
-    let confidence = match cause {
-        FaultCause::NotCanonical if row.operand.is_none() => Confidence::Derived,
-        _ => Confidence::Exact,
-    };
+    // What follows from a register that was only guessed is no proof.
+    let is_guess = row.operand.is_none() && [FaultCause::NotCanonical, FaultCause::FreedBlock].contains(&cause);
+    let operand = row.operand.clone().or(guessed);
+    let confidence = if is_guess { Confidence::Derived } else { Confidence::Exact };
+    let blocks = if cause == FaultCause::FreedBlock || cause == FaultCause::NotCanonical { blocks } else { Vec::new() };
     LastWordsRow { cause: Some(cause), blocks, operand, confidence, ..row }
 }
 
@@ -247,6 +279,17 @@ fn is_code(process: &Process, at: Addr) -> bool {
 /// Whether the upper bits of an address are equal, as the processor requires (48 or 57 bits).
 fn is_canonical(address: u64) -> bool {
     [address >> 47, address >> 56].iter().any(|upper| *upper == 0) || (address as i64) >> 56 == -1
+}
+
+/// Maximum distance of a field from the start of its structure.
+const MAX_FIELD: u64 = 4096;
+
+/// The register closest below an address, and its value.
+fn near_register(thread: &Thread, at: Addr) -> Option<(&'static str, u64)> {
+    let general = thread.registers.iter().filter(|(name, _)| name.starts_with('r') && *name != "rip" && *name != "rsp");
+    let below = general.filter_map(|(name, value)| Some((at.checked_since(Addr::new(value))?, name, value)));
+    let near = below.filter(|(distance, _, value)| *distance < MAX_FIELD && *value >= NULL_PAGE);
+    near.min().map(|(_, name, value)| (name, value))
 }
 
 /// A register whose value is no address, and its value. `value`: the one that the instruction used, if known.

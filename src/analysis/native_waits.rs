@@ -1,7 +1,7 @@
 //! What native threads wait for, with the owners that a field names or that the code on a stack suggests.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
@@ -17,7 +17,7 @@ use crate::native::symbols::NativeSymbol;
 use crate::phase::Phase;
 use crate::session::Session;
 use crate::targets::Thread;
-use crate::words::WaitKind;
+use crate::words::{OwnerState, WaitKind};
 
 /// Modules whose functions are no functions of the program's own, by the start of their names.
 const LIBRARIES: [&str; 10] =
@@ -41,7 +41,11 @@ pub(crate) fn native_waits(session: &Session<'_>) -> BTreeMap<u32, NativeWait> {
     let process = session.process;
     let _phase = process.enter(Phase::Locks);
     let stacks = Stacks::new(session);
-    let mut waits = locks::waits(process, libc_of(session), &mut |thread| stacks.names(thread));
+    // Threads of a runtime are many, and wait in its own functions.
+    let runtimes = session.runtimes();
+    let is_managed = |tid: u32| runtimes.iter().any(|runtime| runtime.threads().by_tid.contains_key(&tid));
+    let mut names = |thread: &Thread| if is_managed(thread.tid) { Vec::new() } else { stacks.names(thread) };
+    let mut waits = locks::waits(process, libc_of(session), &mut names);
     add_holders(session, &stacks, &mut waits);
     waits
 }
@@ -49,7 +53,10 @@ pub(crate) fn native_waits(session: &Session<'_>) -> BTreeMap<u32, NativeWait> {
 fn libc_of(session: &Session<'_>) -> Option<Libc> {
     let process = session.process;
     let by_module = process.modules.iter().find_map(|module| libc::which(process, module)).map(|(libc, _)| libc);
-    by_module.or_else(|| session.known_stacks().layout.map(|layout| layout.libc))
+    let by_stacks = || session.known_stacks().layout.map(|layout| layout.libc);
+    // A statically linked program with one thread has neither.
+    let by_malloc = || (!session.malloc().musl.is_empty()).then_some(Libc::Musl);
+    by_module.or_else(by_stacks).or_else(by_malloc)
 }
 
 /// Named frames of threads.
@@ -107,8 +114,10 @@ impl<'s, 'p> Stacks<'s, 'p> {
     fn is_own(&self, symbol: &NativeSymbol) -> bool {
         let module = self.session.symbols().module_name(symbol);
         let name = symbol.name.trim_start_matches('<');
+        // A thread's closure is compiled into the function of the library that calls it.
+        let is_closure = ["{closure", "__rust_begin_short_backtrace", "FnOnce"].iter().any(|part| name.contains(part));
         !LIBRARIES.iter().any(|start| module.starts_with(start))
-            && (!NAMESPACES.iter().any(|start| name.starts_with(start)) || name.contains("{closure"))
+            && (is_closure || !NAMESPACES.iter().any(|start| name.starts_with(start)))
     }
 }
 
@@ -123,23 +132,28 @@ fn add_holders(session: &Session<'_>, stacks: &Stacks<'_, '_>, waits: &mut BTree
         return;
     }
     let process = session.process;
-    let name_of = |at: Addr| session.symbols().resolve(at).map(|symbol| Arc::clone(&symbol.name).to_string());
+    let name_of = |at: Addr| session.symbols().resolve(at).map(|symbol| symbol.name.to_string());
     let mut holders: BTreeMap<Addr, Vec<Owner>> = BTreeMap::new();
+    let left = Cell::new(limits::MAX_LOCK_CODE);
     for thread in process.threads().iter().take(MAX_CODE_THREADS) {
         let frames = stacks.code_frames(thread);
         for &lock in &wanted {
             // In its innermost function a thread waits for the lock, and has not taken it.
             let waits_here = waits.get(&thread.tid).is_some_and(|wait| wait.address == lock);
             let frames = frames.get(usize::from(waits_here)..).unwrap_or_default();
-            if let Some(function) = locks::held_by_code(&process.memory, lock, frames, &name_of) {
+            if let Some(function) = locks::held_by_code(&process.memory, lock, frames, &left, &name_of) {
                 holders.entry(lock).or_default().push(Owner {
                     tid: thread.tid,
-                    alive: true,
+                    state: OwnerState::Alive,
                     how: format!("{function} took it before its present call, by its code; the lock records no owner"),
                     confidence: Confidence::Derived,
                 });
             }
         }
+    }
+    // Another thread may qualify too.
+    if left.get() == 0 || process.threads().len() > MAX_CODE_THREADS {
+        return;
     }
     for wait in waits.values_mut().filter(|wait| wait.kind.is_lock() && wait.owners.is_empty()) {
         let found = holders.get(&wait.address).cloned().unwrap_or_default();
@@ -160,11 +174,16 @@ pub(crate) fn row(wait: &NativeWait) -> WaitRow {
         object: wait.address,
         address: Some(wait.address),
         r#type: wait.object.map(str::to_owned),
-        owner: owner.map(|owner| WaitOwnerRow { tid: Some(owner.tid), task: None, confidence: owner.confidence }),
+        owner: owner.map(|owner| WaitOwnerRow {
+            tid: Some(owner.tid),
+            task: None,
+            state: owner.state,
+            confidence: owner.confidence,
+        }),
         // Without a field that names it, the owner is only in `owner`, with its confidence.
         owner_tid: exact.map(|owner| owner.tid),
         owner_managed_id: None,
-        owner_ended: exact.is_some_and(|owner| !owner.alive),
+        owner_ended: exact.is_some_and(|owner| owner.state == OwnerState::Ended),
         how: wait.how,
         confidence: wait.confidence,
     }

@@ -78,7 +78,8 @@ pub struct InvolvedBlockRow {
     pub used: Option<bool>,
     /// Text of its first bytes, or of its destroyed size field: at most eight characters.
     pub text: Option<String>,
-    /// Bytes of one text that begins in the block and goes on past its end. `null` if there is no such text.
+    /// Bytes of text past its end that continue a text within it. Text of the next block is included if it follows
+    /// directly. `null` if there is no such text.
     pub overrun: Option<u64>,
     /// Confidence in the role.
     pub confidence: Confidence,

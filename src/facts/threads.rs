@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::facts::Name;
 use crate::map::Confidence;
-use crate::words::{Execution, FrameRowKind, GcMode, Trust, WaitKind};
+use crate::words::{Execution, FrameRowKind, GcMode, OwnerState, Trust, WaitKind};
 
 /// A thread.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -106,7 +106,8 @@ impl WaitRow {
     pub(crate) fn completed(mut self) -> WaitRow {
         self.address = self.address.or(Some(self.object));
         if self.owner.is_none() && (self.owner_tid.is_some() || self.owner_managed_id.is_some()) {
-            self.owner = Some(WaitOwnerRow { tid: self.owner_tid, task: None, confidence: self.confidence });
+            let state = if self.owner_ended { OwnerState::Ended } else { OwnerState::Alive };
+            self.owner = Some(WaitOwnerRow { tid: self.owner_tid, task: None, state, confidence: self.confidence });
         }
         self
     }
@@ -119,6 +120,8 @@ pub struct WaitOwnerRow {
     pub tid: Option<u32>,
     /// Task.
     pub task: Option<Addr>,
+    /// Whether the thread is there.
+    pub state: OwnerState,
     /// Exact if a field names it.
     pub confidence: Confidence,
 }

@@ -159,3 +159,6 @@ pub const MIN_BLOCK_ADDRESS: u64 = 64 << 10;
 
 /// Maximum number of bytes of a thread's stack that are read to find the locks its functions use.
 pub const MAX_CODE_FRAME: u64 = 64 << 10;
+
+/// Maximum number of bytes of code that are read to find holders of locks, over all threads and locks.
+pub const MAX_LOCK_CODE: u64 = 256 << 20;

@@ -27,7 +27,7 @@ pub use managed::{
     TaskStatus, WaitKind,
 };
 pub use memory::{BlockBorders, BlockContent, BufferMemory, HitEncoding, TargetKind};
-pub use native::{BlockRole, FaultCause, LastWordsKind};
+pub use native::{BlockRole, FaultCause, LastWordsKind, OwnerState};
 pub use process::{Compression, ImageFormat, OsSubject};
 pub use secrets::{SecretKind, SecretSeverity};
 pub use series::{Measure, Part, RecordingEnd, SeriesClock, SeriesOf, Verdict};

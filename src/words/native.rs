@@ -55,6 +55,22 @@ words! {
 }
 
 words! {
+    /// Whether the thread that owns a lock is there.
+    #[derive(Default)]
+    pub enum OwnerState {
+        /// A thread of the process.
+        #[default]
+        Alive = "alive",
+        /// No thread of the process, and younger than it: the thread has ended.
+        Ended = "ended",
+        /// Older than the process: a thread of the parent, which does not exist after fork.
+        Inherited = "inherited",
+        /// No thread of the process, but threads may be missing from the core.
+        Unknown = "unknown",
+    }
+}
+
+words! {
     /// How a block is related to the end of the process.
     pub enum BlockRole {
         /// Its header was overwritten.

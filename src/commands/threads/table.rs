@@ -11,7 +11,8 @@ use crate::map::Confidence;
 use crate::render::lines::findings;
 use crate::render::{Document, Render, csv_each};
 use crate::report::{
-    Execution, FrameRow, FrameRowKind, GcMode, SyscallRow, ThreadRow, Trust, WaitKind, WaitOwnerRow, WaitRow,
+    Execution, FrameRow, FrameRowKind, GcMode, OwnerState, SyscallRow, ThreadRow, Trust, WaitKind, WaitOwnerRow,
+    WaitRow,
 };
 use crate::targets::threads::tid_text;
 use crate::units::{count, exact};
@@ -216,9 +217,14 @@ fn wait_line(wait: &WaitRow) -> String {
     }
     if wait.kind.is_native() {
         let owner = match &wait.owner {
-            Some(WaitOwnerRow { tid: Some(tid), confidence, .. }) => {
+            Some(WaitOwnerRow { tid: Some(tid), confidence, state, .. }) => {
                 let likely = if *confidence == Confidence::Exact { "" } else { "likely " };
-                let ended = if wait.owner_ended { ", which is not in the process" } else { "" };
+                let ended = match state {
+                    OwnerState::Alive => "",
+                    OwnerState::Ended => ", which has ended",
+                    OwnerState::Inherited => ", which was the parent's when it called fork",
+                    OwnerState::Unknown => ", which is not in the core",
+                };
                 format!("{likely}held by thread {}{ended}", tid_text(*tid))
             }
             _ => "its holder is not recorded".to_owned(),

@@ -100,7 +100,11 @@ fn describe(memory: &dyn Memory, object: Addr) -> CxxException {
     }
     let (what, confidence) = match &raw {
         Some(raw) => what(memory, object, raw, &bases),
-        None => (cow_text(memory, object.saturating_add(8)), Confidence::Heuristic),
+        None => {
+            let members = (1..TEXT_WORDS).filter_map(|word| object.checked_add(8 * word));
+            let mut texts = members.filter_map(|at| cow_text(memory, at).or_else(|| string(memory, at)));
+            (texts.next(), Confidence::Heuristic)
+        }
     };
     CxxException {
         object,

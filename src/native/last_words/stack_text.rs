@@ -44,8 +44,8 @@ const LONGEST: usize = 1024;
 /// Finds the messages in `stack`, lowest address first.
 pub fn stack_texts(process: &Process, stack: AddrRange) -> Vec<StackText> {
     let memory = &process.memory;
-    let searched =
-        AddrRange::new(Addr::new(stack.end.get().saturating_sub(limits::MAX_STACK_SEARCH)).max(stack.start), stack.end);
+    let lowest = stack.end.saturating_sub(limits::MAX_STACK_SEARCH).max(stack.start);
+    let searched = AddrRange::new(lowest, stack.end);
     let mut out: Vec<StackText> = Vec::new();
     for part in memory.readable_parts(searched, limits::MAX_STACK_SEARCH) {
         let Some(len) = usize::try_from(part.len()).ok() else { continue };

@@ -50,6 +50,7 @@ const FUNCTIONS: &[(&str, Purpose)] = &[
     ("mpmc::", Purpose::Channel),
     ("mpsc::", Purpose::Channel),
     ("thread::park", Purpose::Park),
+    ("thread::functions::park", Purpose::Park),
     ("Parker::park", Purpose::Park),
     ("pthread_join", Purpose::Join),
     ("pthread_clockjoin", Purpose::Join),
@@ -71,7 +72,11 @@ const FUNCTIONS: &[(&str, Purpose)] = &[
 
 /// The purpose of the first functions of a stack.
 fn purpose(names: &[String]) -> Option<Purpose> {
-    let of = |name: &String| FUNCTIONS.iter().find(|(part, _)| name.contains(part)).map(|(_, purpose)| *purpose);
+    // Rust's names may have brackets around types: `<std::sys::sync::mutex::futex::Mutex>::lock_contended`.
+    let of = |name: &String| {
+        let name = name.replace(['<', '>'], "");
+        FUNCTIONS.iter().find(|(part, _)| name.contains(part)).map(|(_, purpose)| *purpose)
+    };
     let mut found = names.iter().take(MAX_FRAMES).filter_map(of);
     let first = found.next()?;
     // A channel's receiver parks its thread.
@@ -84,7 +89,11 @@ fn purpose(names: &[String]) -> Option<Purpose> {
 /// Identifies the object by the functions on the stack, and its owner by its fields.
 pub(super) fn wait(scene: &Scene<'_>, call: &FutexCall, names: &[String]) -> Option<NativeWait> {
     const HOW: &str = "the futex call of a function of the library";
-    let is_musl = scene.libc == Some(Libc::Musl);
+    // Only musl's locks have the upper bit while threads wait, and glibc's robust and PI mutexes with an ID.
+    let is_musl = match scene.libc {
+        Some(libc) => libc == Libc::Musl,
+        None => call.value & musl::HAS_WAITERS != 0,
+    };
     let plain = |kind, object| Some(NativeWait::new(kind, call.at, object, HOW));
     let wait = match purpose(names)? {
         Purpose::Join if is_musl => musl::join(scene, call),
@@ -122,4 +131,32 @@ fn rust_rwlock(scene: &Scene<'_>, call: &FutexCall, offset: i64, how: &'static s
     let base = call.at.checked_offset(offset)?;
     let readers = scene.word(base, 0).map(|state| state & READERS).filter(|readers| *readers != READERS);
     Some(NativeWait { readers, ..NativeWait::new(WaitKind::ReaderWriter, base, Some("std::sync::RwLock"), how) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Stacks of glibc 2.36, of programs of rustc 1.95 and 1.66, and of parking_lot 0.12, innermost first.
+    #[test]
+    fn functions_that_wait() {
+        let cases: [(&[&str], Option<Purpose>); 9] = [
+            (&["__futex_abstimed_wait_common", "pthread_cond_wait", "take(queue*)"], Some(Purpose::Condition)),
+            (&["__lll_lock_wait", "pthread_mutex_lock", "transfer(Account&, Account&)"], Some(Purpose::Mutex)),
+            (&["syscall", "<std::sys::sync::mutex::futex::Mutex>::lock_contended"], Some(Purpose::RustMutex)),
+            (&["syscall", "std::sys::sync::rwlock::futex::RwLock::write_contended"], Some(Purpose::RustWrite)),
+            (
+                &["syscall", "std::thread::functions::park", "std::sync::mpmc::list::Channel::recv"],
+                Some(Purpose::Channel),
+            ),
+            (&["syscall", "std::thread::functions::park", "main"], Some(Purpose::Park)),
+            (&["syscall", "parking_lot::raw_mutex::RawMutex::lock_slow"], Some(Purpose::ParkedMutex)),
+            (&["syscall", "my::own::wait"], None),
+            (&[], None),
+        ];
+        for (names, wanted) in cases {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(purpose(&names), wanted, "{names:?}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use crate::addr::Addr;
 use crate::map::Confidence;
 use crate::native::locks::futex::{FutexCall, TID_MASK};
 use crate::native::locks::{NativeWait, Scene};
-use crate::words::WaitKind;
+use crate::words::{OwnerState, WaitKind};
 
 /// `pthread_mutex_t`. `__lock` is its first field.
 mod mutex {
@@ -72,10 +72,10 @@ pub(super) fn wait(scene: &Scene<'_>, call: &FutexCall) -> Option<NativeWait> {
 
 /// pthread_join waits at `tid` in the control block of the thread, which the kernel clears when the thread ends.
 pub(super) fn join(scene: &Scene<'_>, call: &FutexCall) -> Option<NativeWait> {
-    let tid = scene.word(call.at, 0).filter(|tid| *tid == call.value)?;
-    let pointer = scene.threads.get(&tid).copied().flatten()?;
+    let number = scene.word(call.at, 0).filter(|number| *number == call.value)?;
+    let owner = scene.owner(number, "tid in the control block of the joined thread")?;
+    let pointer = scene.threads.get(&owner.tid).copied().flatten()?;
     let distance = if call.at > pointer { call.at.since(pointer) } else { pointer.since(call.at) };
-    let owner = scene.owner(tid, "tid in the control block of the joined thread")?;
     (distance < MAX_CONTROL_BLOCK).then(|| NativeWait {
         owners: vec![owner],
         records_owner: true,
@@ -91,7 +91,7 @@ fn mutex(scene: &Scene<'_>, call: &FutexCall) -> Option<NativeWait> {
     let users = scene.word(call.at, mutex::USERS)?;
     let threads = scene.threads.len().try_into().unwrap_or(u32::MAX);
     let by_kernel = call.kernel_lock || call.value & !TID_MASK != 0 && call.value & TID_MASK == owner;
-    let contended = word == mutex::CONTENDED && call.value == mutex::CONTENDED && !(call.has_bits && !call.is_private);
+    let contended = word == mutex::CONTENDED && call.value == mutex::CONTENDED;
     // Each owner and each waiter for a condition counts as a user.
     let plausible = kind & !mutex::KIND_BITS == 0 && kind & 3 <= 3 && users <= threads.saturating_add(1);
     let (owner, is_mutex) = match by_kernel {
@@ -99,10 +99,15 @@ fn mutex(scene: &Scene<'_>, call: &FutexCall) -> Option<NativeWait> {
         false => (owner, contended && plausible),
     };
     let owner = scene.owner(owner, OWNER).filter(|_| is_mutex)?;
+    // Other libraries' locks have 2 with waiters too (Rust, with a bit set), and any number may follow them. An owner
+    // that is no thread is believed only in the form of pthread_mutex_lock's own call, with one user.
+    if owner.state != OwnerState::Alive && (call.has_bits || users != 1) {
+        return None;
+    }
     let how = "the fields of a pthread_mutex_t around the futex";
     Some(NativeWait {
         // A number that is no thread's may be by chance.
-        confidence: if owner.alive { Confidence::Exact } else { Confidence::Derived },
+        confidence: if owner.state == OwnerState::Alive { Confidence::Exact } else { Confidence::Derived },
         owners: vec![owner],
         records_owner: true,
         ..NativeWait::new(WaitKind::Mutex, call.at, Some("pthread_mutex_t"), how)
@@ -178,7 +183,7 @@ fn rwlock(scene: &Scene<'_>, call: &FutexCall) -> Option<NativeWait> {
         && phases(at(rwlock::PHASE))
         && phases(at(rwlock::WRITERS_FUTEX))
         && at(rwlock::SHARED)? == u32::from(!call.is_private)
-        && (at(rwlock::WRITER)? == 0 || wait.owners.iter().any(|owner| owner.alive))
+        && (at(rwlock::WRITER)? == 0 || wait.owners.iter().any(|owner| owner.state == OwnerState::Alive))
         && (wait.readers.is_some_and(|readers| readers > 0) || !wait.owners.is_empty());
     (fits && call.has_bits).then_some(NativeWait { confidence: Confidence::Derived, ..wait })
 }

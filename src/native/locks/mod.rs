@@ -27,8 +27,8 @@ use crate::memory::Memory;
 use crate::native::stack_records::Libc;
 use crate::native::syscalls;
 use crate::process::Process;
-use crate::targets::Thread;
-use crate::words::WaitKind;
+use crate::targets::{Arch, Thread};
+use crate::words::{OwnerState, WaitKind};
 
 pub use taken::{CodeFrame, held_by_code};
 
@@ -37,9 +37,8 @@ pub use taken::{CodeFrame, held_by_code};
 pub struct Owner {
     /// Thread ID, as a field or the evidence gives it.
     pub tid: u32,
-    /// Whether the process has such a thread. A thread that is not there has ended, or was another process's before
-    /// fork.
-    pub alive: bool,
+    /// Whether the process has such a thread.
+    pub state: OwnerState,
     /// The evidence for it.
     pub how: String,
     /// Exact if a field names the owner.
@@ -95,6 +94,14 @@ struct Scene<'a> {
     libc: Option<Libc>,
     /// Thread pointers by thread ID.
     threads: BTreeMap<u32, Option<Addr>>,
+    /// Thread IDs by thread pointer.
+    by_pointer: HashMap<Addr, u32>,
+    /// Thread IDs by the IDs that the threads themselves know, if those differ: in a PID namespace.
+    own_ids: BTreeMap<u32, u32>,
+    /// Process ID, as the threads know it.
+    pid: Option<u32>,
+    /// Whether threads may be missing from the list.
+    is_partial: bool,
     /// Number of threads that wait at each futex word.
     waiting: HashMap<Addr, u32>,
 }
@@ -109,20 +116,45 @@ impl Scene<'_> {
     }
 
     /// The owner that a field names. `None` if the field has no thread ID.
-    fn owner(&self, tid: u32, how: &str) -> Option<Owner> {
-        let is_tid = (1..1 << 22).contains(&tid);
-        is_tid.then(|| Owner {
-            tid,
-            alive: self.threads.contains_key(&tid),
-            how: how.to_owned(),
-            confidence: Confidence::Exact,
-        })
+    fn owner(&self, number: u32, how: &str) -> Option<Owner> {
+        let is_tid = (1..1 << 22).contains(&number);
+        let tid = self.own_ids.get(&number).copied().unwrap_or(number);
+        let state = match self.pid {
+            _ if self.threads.contains_key(&tid) => OwnerState::Alive,
+            _ if self.is_partial => OwnerState::Unknown,
+            // IDs grow. A thread that is older than the process is a thread of its parent.
+            Some(pid) if number < pid => OwnerState::Inherited,
+            Some(_) => OwnerState::Ended,
+            None => OwnerState::Unknown,
+        };
+        is_tid.then(|| Owner { tid, state, how: how.to_owned(), confidence: Confidence::Exact })
     }
 
     /// The thread whose control block begins at `pointer`.
     fn thread_at(&self, pointer: Addr) -> Option<u32> {
-        self.threads.iter().find(|(_, at)| **at == Some(pointer)).map(|(tid, _)| *tid)
+        self.by_pointer.get(&pointer).copied()
     }
+}
+
+/// Offset of the thread ID in the control block on x86_64: `tid` of glibc's `struct pthread` (from 2.12 to 2.42), and of
+/// musl's.
+const GLIBC_TID: u64 = 0x2d0;
+const MUSL_TID: u64 = 48;
+
+/// Thread IDs by the IDs in the control blocks. gdb writes IDs of its own PID namespace, in which those of a container
+/// differ. Empty if a control block has no ID, or two have the same.
+fn own_ids(process: &Process, libc: Option<Libc>) -> BTreeMap<u32, u32> {
+    let offset = match libc {
+        Some(Libc::Musl) => MUSL_TID,
+        Some(Libc::Glibc) | None => GLIBC_TID,
+    };
+    let own = |thread: &Thread| {
+        let id = process.memory.peek_u32(thread.thread_pointer?.checked_add(offset)?).ok()?;
+        (1..1 << 22).contains(&id).then_some((id, thread.tid))
+    };
+    let threads = process.threads();
+    let ids: Option<BTreeMap<u32, u32>> = threads.iter().map(own).collect();
+    ids.filter(|ids| ids.len() == threads.len() && process.arch() == Arch::X86_64).unwrap_or_default()
 }
 
 /// Returns the waits of all threads that are in a futex call, by thread ID.
@@ -144,12 +176,18 @@ pub fn waits(
         *count = count.saturating_add(1);
     }
     let threads = process.threads().iter().map(|thread| (thread.tid, thread.thread_pointer)).collect();
-    let scene = Scene { memory: &process.memory, libc, threads, waiting };
+    let by_pointer = process.threads().iter().filter_map(|thread| Some((thread.thread_pointer?, thread.tid))).collect();
+    let own_ids = own_ids(process, libc);
+    let main = process.main_tid();
+    let pid = own_ids.iter().find(|(_, tid)| Some(**tid) == main).map(|(own, _)| *own).or(main);
+    let is_partial = process.facts().threads_lost;
+    let scene = Scene { memory: &process.memory, libc, threads, by_pointer, own_ids, pid, is_partial, waiting };
     let mut out = BTreeMap::new();
     for (thread, call) in calls {
         let wait = by_name::wait(&scene, &call, &names(thread)).or_else(|| match libc {
             Some(Libc::Musl) => musl::wait(&scene, &call),
-            Some(Libc::Glibc) | None => glibc::wait(&scene, &call),
+            Some(Libc::Glibc) => glibc::wait(&scene, &call),
+            None => glibc::wait(&scene, &call).or_else(|| musl::wait(&scene, &call)),
         });
         let unknown = || NativeWait {
             confidence: Confidence::Exact,

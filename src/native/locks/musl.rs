@@ -20,7 +20,7 @@ mod mutex {
 }
 
 /// Set in a futex word while threads wait.
-const HAS_WAITERS: u32 = 0x8000_0000;
+pub(super) const HAS_WAITERS: u32 = 0x8000_0000;
 
 /// Offset of `detach_state` in `struct pthread`, where pthread_join waits, from the thread pointer on x86_64.
 const DETACH_STATE: u64 = 56;

@@ -5,6 +5,8 @@
 //! `xchg`; others are calls of functions of a library, after the lock's address was computed. The code is taken in the
 //! order of addresses, so this is no proof.
 
+use std::cell::Cell;
+
 use crate::addr::Addr;
 use crate::bytes;
 use crate::memory::Memory;
@@ -36,14 +38,25 @@ enum Event {
     Name,
 }
 
-/// Returns the function that took the lock at `lock` and has not released it. `name_of` names the function at an
+/// Returns the function that took the lock at `lock` and has not released it. `left`: bytes of code that may still be
+/// read; 0 if the answer is incomplete. `name_of` names the function at an
 /// address, or the one that a stub there jumps to.
 pub fn held_by_code<'f>(
     memory: &dyn Memory,
     lock: Addr,
     frames: &'f [CodeFrame],
+    left: &Cell<u64>,
     name_of: &dyn Fn(Addr) -> Option<String>,
 ) -> Option<&'f str> {
+    let spend = |frame: &CodeFrame| {
+        let len = frame.ip.checked_since(frame.start).unwrap_or(0);
+        let have = left.get();
+        left.set(have.saturating_sub(len));
+        have > len
+    };
+    if !frames.iter().all(spend) {
+        return None;
+    }
     let holds = |frame: &&CodeFrame| last_event(memory, lock, frame, name_of) == Some(Event::Take);
     frames.iter().find(holds).map(|frame| &*frame.name)
 }

@@ -1,7 +1,8 @@
 //! The system call that a thread is in, with its arguments.
 //!
 //! x86_64: `orig_rax` has the number, and -1 after an interrupt or a fault (arch/x86/entry/entry_64.S). The kernel
-//! preserves the argument registers. aarch64: x8 has the number, and NT_ARM_SYSTEM_CALL says whether there is a call.
+//! preserves the argument registers. aarch64: x8 has the number. NT_ARM_SYSTEM_CALL, or a system call instruction, says that
+//! there is a call.
 
 mod names;
 
@@ -42,9 +43,11 @@ pub fn of_thread(process: &Process, thread: &Thread) -> Option<SystemCall> {
     };
     // Some writers of cores store another register in place of `orig_rax`.
     let number = number.filter(|_| arch != Arch::X86_64 || at_call != Some(false));
-    let number = match thread.call {
-        Some(call) => call.number,
-        None => number,
+    let number = match (thread.call, arch) {
+        // Before a call is restarted, the kernel forgets its number (arch/arm64/kernel/signal.c `do_signal`).
+        (Some(call), Arch::Aarch64) => call.number.or(number),
+        (Some(call), Arch::X86_64) => call.number,
+        (None, _) => number,
     };
     if let Some(recorded) = thread.call.and_then(|call| call.arguments) {
         arguments = recorded.map(Some);

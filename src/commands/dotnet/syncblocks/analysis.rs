@@ -15,7 +15,7 @@ use crate::runtimes::coreclr::locks::Lock;
 use crate::runtimes::coreclr::sync_blocks::LockThread;
 use crate::runtimes::coreclr::{CoreClr, threads};
 use crate::session::Session;
-use crate::words::{LockKind, WaitKind};
+use crate::words::{LockKind, OwnerState, WaitKind};
 
 /// Lists the sync blocks, and all locks with their owners and waiters.
 pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
@@ -126,7 +126,7 @@ fn native(session: &Session<'_>) -> Vec<LockRow> {
             address: Some(*address),
             name: first.object.map(Name::from),
             owner: owner.map(|owner| thread(owner.tid)),
-            owner_ended: exact.is_some_and(|owner| !owner.alive),
+            owner_ended: exact.is_some_and(|owner| owner.state == OwnerState::Ended),
             times: u32::from(owner.is_some()),
             waiters: waiters.iter().map(|wait| thread(wait.tid)).collect(),
             unknown_waiters: 0,

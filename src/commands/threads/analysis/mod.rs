@@ -18,11 +18,12 @@ use crate::commands::threads::report::ThreadsReport;
 use crate::diag::WarningCode;
 use crate::map::Confidence;
 use crate::memory::Memory;
+use crate::native::locks::NativeWait;
 use crate::native::syscalls::{self, SystemCall};
 use crate::native::unwind::End;
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::{FrameRow, FrameRowKind, SyscallRow, ThreadRow, Trust, WaitRow};
+use crate::report::{FrameRow, FrameRowKind, SyscallRow, ThreadRow, Trust, WaitKind, WaitRow};
 use crate::runtimes::api::{ManagedRuntime, ManagedThread};
 use crate::session::Session;
 use crate::units::count;
@@ -91,7 +92,9 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
             runtime.describe(known, &mut row);
         }
         let managed = known.iter().find_map(|(runtime, known)| runtime.locks()?.wait(known, &walk.frames));
-        let native = || native.get(&thread.tid).map(native_waits::row);
+        // A runtime's threads wait for its work in condition variables that say nothing about the program.
+        let is_shown = |wait: &&NativeWait| known.is_empty() || wait.kind.is_lock() || wait.kind == WaitKind::Join;
+        let native = || native.get(&thread.tid).filter(is_shown).map(native_waits::row);
         row.waits_for = managed.map(WaitRow::completed).or_else(native);
         let frames: Vec<_> = walk.frames.iter().map(|f| rows.frame(f)).collect();
         let role = role(process, &runtimes, &known, &row, &frames);
