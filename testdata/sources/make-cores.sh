@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes the cores and truth files in ../cores anew.
 #   make-cores.sh [dotnet-kernel|dotnet-gcore|dotnet-createdump|dotnet-pending|
-#                  native-kernel|native-leaks|two-libcs|shapes|fibers|forked|musl-gcore|musl-leaks|musl-slots|jemalloc-leaks|tcmalloc-leaks|aarch64-qemu|resident|zoo|go|all]
+#                  native-kernel|native-leaks|two-libcs|shapes|fibers|forked|waits|ends|musl-gcore|musl-leaks|musl-slots|jemalloc-leaks|tcmalloc-leaks|aarch64-qemu|resident|zoo|go|all]
 #
 # Needs (Debian 12 names): gcc gdb golang-go mono-mcs musl-tools gcc-aarch64-linux-gnu
 # libc6-dev-arm64-cross qemu-user-static zstd xz-utils gzip lz4 python3-venv, and the
@@ -291,6 +291,35 @@ fibers() {
     rm -rf "$RUN"; mkdir "$RUN"
     (cd "$RUN"; ulimit -c unlimited; env -i "$LAB/fibers" > truth.json) || true
     deliver "$(core_file)" native-fibers zst
+}
+
+waits() {
+    gcc -O1 -g0 -pthread -o waits "$SRC/waits.c"
+    RUN=$LAB/run-waits
+    rm -rf "$RUN"; mkdir "$RUN"
+    (cd "$RUN"; ulimit -c unlimited; env -i "$LAB/waits" > truth.json & PID=$!; sleep 5; kill -ABRT $PID; wait $PID || true)
+    deliver "$(core_file)" waits-kernel zst
+}
+
+# the end of each program: what it wrote to stderr is the truth
+ends() {
+    cp "$SRC"/ends.* .  # asserts and panics print the path of their source
+    gcc -O1 -g0 -w -o ends-c ends.c
+    g++ -O1 -g0 -pthread -o ends-cpp ends.cpp
+    rustc -O -C panic=abort -o ends-rs ends.rs
+    for end in "assert ends-c assert" "overrun ends-c overrun" "text ends-c text" "exception ends-cpp" "panic ends-rs"; do
+        set -- $end
+        name=$1; shift
+        RUN=$LAB/run-ends-$name
+        rm -rf "$RUN"; mkdir "$RUN"
+        (cd "$RUN"; ulimit -c unlimited; PROGRAM=$LAB/$1; shift
+         env -i "$PROGRAM" "$@" > stdout.txt 2> stderr.txt || true)
+        RUN=$RUN python3 -c 'import json, os
+run = os.environ["RUN"]
+read = lambda name: open(f"{run}/{name}.txt").read()
+print(json.dumps({"stderr": read("stderr"), "stdout": json.loads(read("stdout") or "null")}, indent=1))' > "$RUN/truth.json"
+        deliver "$(core_file)" "ends-$name" zst
+    done
 }
 
 forked() {
@@ -600,6 +629,8 @@ two-libcs) two_libcs ;;
 shapes) shapes ;;
 fibers) fibers ;;
 forked) forked ;;
+waits) waits ;;
+ends) ends ;;
 musl-gcore) musl_gcore ;;
 musl-leaks) musl_leaks ;;
 musl-slots) musl_slots ;;
@@ -613,6 +644,6 @@ foreign) foreign ;;
 java) java ;;
 java-map) java_map ;;
 python) python ;;
-all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; two_libcs; shapes; fibers; forked; musl_gcore; musl_leaks; musl_slots; jemalloc_leaks; tcmalloc_leaks; aarch64_qemu; resident; zoo; go_program; foreign ;;
+all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; two_libcs; shapes; fibers; forked; waits; ends; musl_gcore; musl_leaks; musl_slots; jemalloc_leaks; tcmalloc_leaks; aarch64_qemu; resident; zoo; go_program; foreign ;;
 *) echo "unknown: $WHAT" >&2; exit 2 ;;
 esac

@@ -53,6 +53,7 @@ mod methods;
 mod mistakes;
 mod mutations;
 mod native_symbols;
+mod native_waits;
 mod nativeaot;
 mod not_read;
 mod objects;

@@ -85,7 +85,8 @@ fn toy(has_slices: bool) -> Option<Toy> {
     let sp = Registers::new(Arch::X86_64, (0..).take(values.len()).collect())?.sp().get() as usize;
     *values.get_mut(sp)? = STACK.saturating_add(PAGE).get();
     let registers = Registers::new(Arch::X86_64, values)?;
-    let thread = Thread { tid: 7, signal: 0, thread_pointer: registers.thread_pointer(), registers };
+    let thread_pointer = registers.thread_pointer();
+    let thread = Thread { tid: 7, signal: 0, thread_pointer, registers, cpu: None, call: None };
     let facts = Facts { threads: vec![thread], ..Facts::new("toy", Arch::X86_64, space) };
     Some(Toy { facts, reads: Reads::default(), extents: Extents::dense(5 * PAGE), bytes, has_slices })
 }

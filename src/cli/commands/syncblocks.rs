@@ -9,7 +9,7 @@ use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
-/// List contended .NET locks with their owners and waiters
+/// List contended locks of .NET and native code with their owners and waiters
 #[derive(Args, Debug)]
 pub(super) struct Syncblocks {
     #[command(flatten)]

@@ -16,7 +16,7 @@ use crate::map::Kind;
 use crate::memory::pointers::pointers;
 use crate::native::malloc::Block;
 use crate::progress::Progress;
-use crate::report::{BufferMemory, Name, OwnerState};
+use crate::report::{BufferMemory, HolderState, Name};
 use crate::runtimes::api::{FREE, Heap, Link, ManagedRuntime, Object, ObjectNames, RuntimeId, locate};
 use crate::session::Session;
 use crate::units::exact;
@@ -53,7 +53,7 @@ struct Group {
 }
 
 /// Type, field, state of the objects, and whether they represent the runtime's own structures.
-type GroupKey = (RuntimeId, u64, Option<u64>, Option<OwnerState>, bool);
+type GroupKey = (RuntimeId, u64, Option<u64>, Option<HolderState>, bool);
 
 /// Lists types whose objects point at native memory, at most `limit` rows.
 pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress) -> HoldersReport {
@@ -286,12 +286,12 @@ fn report(groups: BTreeMap<GroupKey, Group>, shares: &Shares<'_>, limit: Option<
 }
 
 /// Order of states: what is reached from several counts for the first.
-fn rank(state: Option<OwnerState>) -> u8 {
+fn rank(state: Option<HolderState>) -> u8 {
     match state {
-        Some(OwnerState::Live) => 0,
-        Some(OwnerState::Queued) => 1,
+        Some(HolderState::Live) => 0,
+        Some(HolderState::Queued) => 1,
         None => 2,
-        Some(OwnerState::Unreached) => 3,
-        Some(OwnerState::Dead) => 4,
+        Some(HolderState::Unreached) => 3,
+        Some(HolderState::Dead) => 4,
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::{BufferMemory, ChunkSum, Name, OwnerState};
+use crate::report::{BufferMemory, ChunkSum, HolderState, Name};
 
 /// `holders`: types whose objects point at native memory.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -47,7 +47,7 @@ pub struct OwnedRow {
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct HeldByState {
     /// State of the objects. `null` if unknown.
-    pub state: Option<OwnerState>,
+    pub state: Option<HolderState>,
     /// What they reach, and objects of the preceding states do not.
     pub reached: HeldTotal,
     /// Whether all of these objects have finalizers. `null` if the runtime's finalizers are not read.
@@ -82,7 +82,7 @@ pub struct HolderRow {
     pub mmap: ChunkSum,
     /// State of the objects. Objects of one type in different states have rows of their own. `null` if the graph of
     /// objects is too large.
-    pub state: Option<OwnerState>,
+    pub state: Option<HolderState>,
     /// Number of the objects that are registered for finalization. `null` if the runtime's finalizers are not read.
     pub finalizable: Option<u64>,
     /// Whether these are the runtime's own structures that objects represent: threads, assemblies.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::addr::Addr;
 use crate::analysis::roots::{Unreached, with_retained};
-use crate::report::OwnerState;
+use crate::report::HolderState;
 use crate::runtimes::api::{FINALIZER_QUEUE, RuntimeId};
 use crate::runtimes::graph::Retained;
 use crate::session::Session;
@@ -12,7 +12,7 @@ use crate::session::Session;
 /// States of objects of all runtimes.
 #[derive(Default)]
 pub(super) struct States {
-    by_object: HashMap<(RuntimeId, Addr), OwnerState>,
+    by_object: HashMap<(RuntimeId, Addr), HolderState>,
     /// Objects that are registered for finalization, by runtime. Runtimes whose finalizers are not read are missing.
     registered: HashMap<RuntimeId, HashSet<Addr>>,
 }
@@ -47,16 +47,16 @@ impl States {
         with_retained(session, |retained, _, rooted| {
             let Some(objects) = wanted.get(&rooted.id) else { return };
             let unreached = match rooted.unreached() {
-                Unreached::Collectible | Unreached::Kept(_) => OwnerState::Dead,
-                Unreached::Unknown => OwnerState::Unreached,
+                Unreached::Collectible | Unreached::Kept(_) => HolderState::Dead,
+                Unreached::Unknown => HolderState::Unreached,
             };
             let queued = of_finalizers(retained);
             for (object, number) in objects.iter().zip(retained.live.numbers_of(objects)) {
                 let state = match number {
-                    _ if ready.contains(object) => OwnerState::Queued,
+                    _ if ready.contains(object) => HolderState::Queued,
                     None | Some(0) => unreached,
-                    Some(number) if queued.get(number as usize).is_some_and(|is| *is) => OwnerState::Queued,
-                    Some(_) => OwnerState::Live,
+                    Some(number) if queued.get(number as usize).is_some_and(|is| *is) => HolderState::Queued,
+                    Some(_) => HolderState::Live,
                 };
                 out.by_object.insert((rooted.id, *object), state);
             }
@@ -65,7 +65,7 @@ impl States {
     }
 
     /// State of an object, and whether it is registered for finalization. `None` if not read.
-    pub(super) fn of(&self, id: RuntimeId, object: Addr) -> (Option<OwnerState>, Option<bool>) {
+    pub(super) fn of(&self, id: RuntimeId, object: Addr) -> (Option<HolderState>, Option<bool>) {
         let registered = self.registered.get(&id).map(|of| of.contains(&object));
         (self.by_object.get(&(id, object)).copied(), registered)
     }

@@ -9,7 +9,7 @@ use crate::commands::holders::report::{HeldTotal, HoldersReport};
 use crate::render::brief::RANKED_ROWS;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
-use crate::report::{ChunkSum, OwnerState};
+use crate::report::{ChunkSum, HolderState};
 use crate::units::{count, exact, human};
 
 impl Listing for HoldersReport {
@@ -103,7 +103,7 @@ impl Render for HoldersReport {
             alone_bytes: u64,
             shared_bytes: Option<u64>,
             shared_with: Option<&'a str>,
-            state: Option<OwnerState>,
+            state: Option<HolderState>,
             finalizable: Option<u64>,
             of_runtime: bool,
             object: Addr,
@@ -142,14 +142,14 @@ impl HoldersReport {
                 None => "",
             };
             match sum.state {
-                Some(OwnerState::Dead) => doc.line(format!("only dead objects reach {bytes}{freed}")),
-                Some(OwnerState::Queued) => doc.line(format!(
+                Some(HolderState::Dead) => doc.line(format!("only dead objects reach {bytes}{freed}")),
+                Some(HolderState::Queued) => doc.line(format!(
                     "only objects whose finalizers are due reach {bytes}: the finalizer thread has not freed it yet"
                 )),
-                Some(OwnerState::Unreached) => {
+                Some(HolderState::Unreached) => {
                     doc.line(format!("{bytes} belong to objects that are not reached from the roots that were read"))
                 }
-                Some(OwnerState::Live) | None => {}
+                Some(HolderState::Live) | None => {}
             }
         }
     }

@@ -2,6 +2,7 @@ use std::collections::HashSet;
 
 use crate::addr::{Addr, AddrRange};
 use crate::analysis::crash;
+use crate::analysis::last_words::last_words;
 use crate::analysis::naming::Names;
 use crate::bytes::{self, printable};
 use crate::commands::info::report::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
@@ -28,6 +29,7 @@ pub fn info(session: &Session<'_>, show_data: bool) -> InfoReport {
     note_missing_names(session);
     InfoReport {
         process: process_row(session.process, session.stacks(), show_data),
+        last_words: last_words(session).map(|words| words.shown(show_data)),
         modules: session
             .process
             .modules

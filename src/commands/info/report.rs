@@ -2,13 +2,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::{ImageFormat, OsSubject};
+use crate::report::{ImageFormat, LastWordsRow, OsSubject};
 
 /// `info`: the process, and what the dump contains.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct InfoReport {
     /// The process.
     pub process: ProcessRow,
+    /// How the process ended. `null` if the core does not show that it did, or for a running process.
+    pub last_words: Option<LastWordsRow>,
     /// Program files in memory.
     pub modules: Vec<ModuleRow>,
     /// What the dump contains and lacks.

@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use crate::commands::info::report::{InfoReport, ProcessRow};
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
-use crate::report::ImageFormat;
+use crate::report::{ImageFormat, LastWordsRow};
 use crate::targets::threads::tid_text;
 use crate::units::{count, exact, human};
 
@@ -32,6 +32,31 @@ fn variables(p: &ProcessRow, shown: &[String]) -> String {
     }
 }
 
+/// How the process ended, in one line.
+fn last_words(words: &LastWordsRow) -> String {
+    let mut parts = vec![words.kind.to_string()];
+    parts.extend(words.r#type.clone());
+    parts.extend(words.cause.map(|cause| cause.to_string()));
+    match (&words.text, words.private) {
+        (Some(text), _) => parts.push(format!("\"{text}\"")),
+        (None, true) => parts.push("its text is hidden (--show-data shows it)".to_owned()),
+        (None, false) => {}
+    }
+    parts.extend(words.position.clone());
+    parts.extend(words.sender.map(|pid| format!("sent by process {pid}")));
+    if let Some(operand) = &words.operand {
+        let text = operand.text.as_ref().map_or_else(String::new, |text| format!(", text \"{text}\""));
+        parts.push(format!("{} is {}{text}", operand.register, operand.value));
+    }
+    for block in &words.blocks {
+        let size = block.size.map_or_else(String::new, |size| format!(" of {}", count(size, "byte")));
+        let text = block.text.as_ref().map_or_else(String::new, |text| format!(" \"{text}\""));
+        let over = block.overrun.map_or_else(String::new, |over| format!(", {} past its end", count(over, "byte")));
+        parts.push(format!("{} block {}{size}{text}{over}", block.role, block.address));
+    }
+    parts.join("; ")
+}
+
 impl Render for InfoReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
@@ -55,6 +80,7 @@ impl Render for InfoReport {
                 format!("{} {}{code}{at}", s.number, s.name)
             }),
         );
+        field("last words", self.last_words.as_ref().map(last_words));
         field("crash thread", p.crash_thread.map(tid_text));
         for fact in &p.os {
             field(fact.what.name(), Some(format!("{} — {}", fact.value, fact.evidence)));

@@ -9,6 +9,8 @@ use crate::report::{Finding, FrameRow, ThreadRow, WaitRow};
 pub struct ThreadsReport {
     /// All threads in the order of the core. Without frames if they are grouped.
     pub threads: Vec<ThreadRow>,
+    /// Processor time of the whole process in milliseconds, ended threads included. `null` if it is not recorded.
+    pub process_cpu_ms: Option<u64>,
     /// Equal stacks merged, largest groups first, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<Vec<GroupRow>>,

@@ -10,7 +10,10 @@ use crate::commands::threads::tree::{Branch, fold, tree};
 use crate::map::Confidence;
 use crate::render::lines::findings;
 use crate::render::{Document, Render, csv_each};
-use crate::report::{Execution, FrameRow, FrameRowKind, GcMode, ThreadRow, Trust, WaitKind, WaitRow};
+use crate::report::{
+    Execution, FrameRow, FrameRowKind, GcMode, OwnerState, SyscallRow, ThreadRow, Trust, WaitKind, WaitOwnerRow,
+    WaitRow,
+};
 use crate::targets::threads::tid_text;
 use crate::units::{count, exact};
 
@@ -25,6 +28,9 @@ const CARRIER: &str = "carrier of virtual threads";
 /// thread.
 const COUNT: usize = 5;
 const ADDRESS: usize = 19;
+
+/// Minimum processor time of a thread that is shown, in milliseconds: the unit of most clocks.
+const MIN_SHOWN_CPU: u64 = 10;
 
 /// Maximum number of thread ids listed in the tree.
 const MAX_LISTED: usize = 8;
@@ -152,6 +158,12 @@ fn show_thread(doc: &mut Document<'_>, thread: &ThreadRow) {
         let signal = thread.signal_name.as_deref().map_or_else(String::new, |name| format!(" by {name}"));
         head.push_str(&format!(", crashed{signal}"));
     }
+    if let Some(call) = &thread.syscall {
+        head.push_str(&format!(", in {}", call_text(call)));
+    }
+    if let Some(time) = thread.cpu_ms.filter(|&time| time >= MIN_SHOWN_CPU) {
+        head.push_str(&format!(", {} s CPU", seconds(time)));
+    }
     doc.line(head);
     if let Some(exception) = &thread.exception {
         let message = exception.message.as_ref().map_or_else(String::new, |message| format!(": {message}"));
@@ -172,12 +184,25 @@ fn show_thread(doc: &mut Document<'_>, thread: &ThreadRow) {
     }
 }
 
+/// A time as seconds with one decimal. Two for short times, so that they are not 0.
+fn seconds(millis: u64) -> String {
+    let seconds = millis as f64 / 1000.0;
+    if millis < 1000 { format!("{seconds:.2}") } else { format!("{seconds:.1}") }
+}
+
+fn call_text(call: &SyscallRow) -> String {
+    call.name.map_or_else(|| format!("system call {}", call.number), str::to_owned)
+}
+
 /// Describes what a thread waits for.
 fn wait_line(wait: &WaitRow) -> String {
     let object = format!("{} ({})", wait.object, wait.r#type.as_deref().unwrap_or("type unknown"));
     let guess = if wait.confidence == Confidence::Heuristic { " (heuristic)" } else { "" };
     match wait.kind {
-        WaitKind::Lock => {}
+        WaitKind::Lock | WaitKind::Mutex | WaitKind::ReaderWriter => {}
+        WaitKind::Condition | WaitKind::Once | WaitKind::Future | WaitKind::Channel | WaitKind::Futex => {
+            return format!("waits for the {} {}{guess}", wait.kind, native_object(wait));
+        }
         WaitKind::Pulse => return format!("waits for Monitor.Pulse on {object}{guess}"),
         WaitKind::Notify => return format!("waits for notify on {object}{guess}"),
         WaitKind::Park => return format!("is parked on {object}{guess}"),
@@ -194,6 +219,22 @@ fn wait_line(wait: &WaitRow) -> String {
         WaitKind::Add => return format!("waits for room in {object}{guess}"),
         WaitKind::Sleep => return "sleeps".to_owned(),
     }
+    if wait.kind != WaitKind::Lock {
+        let owner = match &wait.owner {
+            Some(WaitOwnerRow { tid: Some(tid), confidence, state, .. }) => {
+                let likely = if *confidence == Confidence::Exact { "" } else { "likely " };
+                let ended = match state {
+                    OwnerState::Alive => "",
+                    OwnerState::Ended => ", which has ended",
+                    OwnerState::Inherited => ", which was the parent's when it called fork",
+                    OwnerState::Unknown => ", which is not in the core",
+                };
+                format!("{likely}held by thread {}{ended}", tid_text(*tid))
+            }
+            _ => "its holder is not recorded".to_owned(),
+        };
+        return format!("waits for the {} {}, {owner}{guess}", wait.kind, native_object(wait));
+    }
     let managed = wait.owner_managed_id.map(|id| format!("managed {id}"));
     let holder = match (wait.owner_tid, managed) {
         (Some(tid), Some(managed)) => format!("thread {}, {managed}", tid_text(tid)),
@@ -207,6 +248,11 @@ fn wait_line(wait: &WaitRow) -> String {
         },
     };
     format!("waits for the lock of {object}, held by {holder}{guess}")
+}
+
+/// A native object, with its library's word for it.
+fn native_object(wait: &WaitRow) -> String {
+    wait.r#type.as_ref().map_or_else(|| wait.object.to_string(), |of| format!("{} ({of})", wait.object))
 }
 
 /// Merges consecutive frames of the same function and counts them.

@@ -19,6 +19,10 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("shapes", Some("truth.json")),
     // From the parent process: stacks of its threads, and which of them called fork.
     ("forked", Some("truth.json")),
+    // From the program: what its threads wait for.
+    ("waits", Some("truth.json")),
+    // From the program: what it wrote to stderr as it ended.
+    ("ends", Some("truth.json")),
     // From the program: its contexts and their stacks.
     ("fibers", Some("truth.json")),
     // From the allocator or runtime: bytes obtained from the system.

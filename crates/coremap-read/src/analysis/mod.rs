@@ -4,10 +4,13 @@
 pub mod blocks;
 pub mod contents;
 pub mod crash;
+pub mod damaged_blocks;
 pub mod heap_notes;
 pub mod in_object;
+pub mod last_words;
 pub mod listing;
 pub mod naming;
+pub mod native_waits;
 pub(crate) mod no_runtime;
 pub mod place;
 pub mod reach;

@@ -14,7 +14,7 @@ use crate::core::prstatus;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
 use crate::targets::threads::UNNUMBERED;
-use crate::targets::{Arch, FileMapping, ProcessInfo, Reads, SignalInfo, Thread};
+use crate::targets::{Arch, FileMapping, ProcessInfo, Reads, RecordedCall, SignalInfo, Thread};
 
 /// Note types used here, of owner "CORE" or "LINUX" (elf.h).
 pub mod nt {
@@ -25,6 +25,7 @@ pub mod nt {
     pub(crate) const X86_XSTATE: u32 = 0x202;
     pub(crate) const ARM_TLS: u32 = 0x401;
     pub(crate) const ARM_PAC_MASK: u32 = 0x406;
+    pub(crate) const ARM_SYSTEM_CALL: u32 = 0x404;
     pub(crate) const FILE: u32 = 0x4649_4c45;
     pub const SIGINFO: u32 = 0x5349_4749;
 }
@@ -239,6 +240,13 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
                     thread.registers.set_signature(mask);
                 }
             }
+            (b"LINUX", nt::ARM_SYSTEM_CALL) => {
+                if let Some(thread) = notes.threads.last_mut().filter(|_| current) {
+                    // An i32; -1 outside of a system call.
+                    let number = bytes::i32_at(desc, 0).map(|number| u64::try_from(number).ok());
+                    thread.call = number.map(|number| RecordedCall { number, arguments: None });
+                }
+            }
             _ => {}
         }
     }
@@ -257,6 +265,7 @@ fn loses(owner: &[u8], kind: u32) -> Option<&'static str> {
             "the file list is missing, so modules are missing and mapped files count as anonymous memory"
         }
         (b"CORE", nt::SIGINFO) => "the signal is missing",
+        (b"LINUX", nt::ARM_SYSTEM_CALL) => "a thread's system call is missing",
         (b"LINUX", nt::ARM_TLS) => "a thread pointer is missing, so its stack has its mapping's bounds",
         (b"LINUX", nt::ARM_PAC_MASK) => {
             "signatures of a thread's return addresses have unknown bits, so frames may be missing"

@@ -13,6 +13,7 @@ use crate::core::inflate::{self, Compression, InflateError, Inflated};
 use crate::core::mapped::{Losses, MappedFile};
 use crate::core::notes::{self, Notes};
 use crate::core::producer;
+use crate::core::prstatus;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::host::{self, FileAt};
 use crate::progress::Progress;
@@ -230,6 +231,7 @@ impl Core {
         let thread_names = std::mem::take(&mut notes.own.names);
         let second_views = notes.own.second_views.take();
         notes.threads_lost |= thread_names.len() > notes.threads.len();
+        let cpu = prstatus::settle_times(&mut notes.threads, pid, producer);
         let Notes { threads, threads_lost, first_thread_lost, process, signal, signal_tid, auxv, files, .. } = notes;
         let space = space.with_files(files);
         let is_shrunk = is_shrunk(&headers.segments, |addr| dumped.is_some() && space.is_listed(addr));
@@ -243,6 +245,7 @@ impl Core {
             threads,
             threads_lost,
             first_thread_lost,
+            cpu,
             thread_names,
             process,
             signal,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::bytes;
 use crate::targets::dump_notes::{DumpNotes, ThreadNotes};
-use crate::targets::{Arch, ProcessInfo, Registers, Thread};
+use crate::targets::{Arch, CpuTime, ProcessInfo, Producer, Registers, Thread};
 
 /// Offsets in an NT_PRSTATUS descriptor, in bytes.
 mod at {
@@ -43,7 +43,53 @@ pub(super) fn parse(desc: &[u8], arch: Arch) -> Option<Thread> {
         signal: bytes::u16_at(desc, at::SIGNAL)?,
         thread_pointer: registers.thread_pointer(),
         registers,
+        cpu: time_at(desc, at::USER).zip(time_at(desc, at::SYSTEM)).map(|(user, system)| CpuTime { user, system }),
+        call: None,
     })
+}
+
+/// Reads a `struct timeval`. `None` if it is no time.
+fn time_at(desc: &[u8], at: usize) -> Option<Duration> {
+    let (seconds, micros) = (bytes::u64_at(desc, at)?, bytes::u64_at(desc, at.checked_add(8)?)?);
+    (seconds <= MAX_SECONDS && micros < 1_000_000)
+        .then(|| Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros)))
+}
+
+/// Maximum processor time of a process in seconds: 3,000 years.
+const MAX_SECONDS: u64 = 100_000_000_000;
+
+/// Makes the processor times those of the threads, and returns the sum of the process.
+///
+/// The kernel writes the time of the whole process into the first thread's note (fs/binfmt_elf.c `fill_prstatus`), so
+/// the time of the others is subtracted there. gdb, createdump and QEMU leave all times 0.
+pub(super) fn settle_times(threads: &mut [Thread], pid: u32, producer: Producer) -> Option<Duration> {
+    let total = |thread: &Thread| thread.cpu.map(|time| time.total()).unwrap_or_default();
+    if producer != Producer::Kernel && threads.iter().all(|thread| total(thread).is_zero()) {
+        threads.iter_mut().for_each(|thread| thread.cpu = None);
+        return None;
+    }
+    match producer {
+        // Its own notes have the times of each thread (`crate::dump`).
+        Producer::Coremap | Producer::Live => None,
+        Producer::Kernel => {
+            let others = threads.iter().filter(|thread| thread.tid != pid).filter_map(|thread| thread.cpu);
+            let add = |sum: CpuTime, time: CpuTime| CpuTime {
+                user: sum.user.saturating_add(time.user),
+                system: sum.system.saturating_add(time.system),
+            };
+            let others = others.fold(CpuTime::default(), add);
+            let first = threads.iter_mut().find(|thread| thread.tid == pid)?.cpu.as_mut()?;
+            let sum = first.total();
+            first.user = first.user.saturating_sub(others.user);
+            first.system = first.system.saturating_sub(others.system);
+            Some(sum)
+        }
+        // Whether the first thread's time is a sum is not known.
+        Producer::Createdump | Producer::Gcore | Producer::Unknown => {
+            threads.iter_mut().filter(|thread| thread.tid == pid).for_each(|thread| thread.cpu = None);
+            None
+        }
+    }
 }
 
 /// Overwrites registers that point nowhere and are not part of the machine's state: values of variables.
@@ -105,7 +151,8 @@ mod tests {
             let values = (0..Registers::count(arch) as u64).map(|n| n << 32 | 7).collect();
             let registers = Registers::new(arch, values);
             let Some(registers) = registers else { panic!("as many as there are") };
-            let thread = Thread { tid: 4711, signal: 0, thread_pointer: registers.thread_pointer(), registers };
+            let pointer = registers.thread_pointer();
+            let thread = Thread { tid: 4711, signal: 0, thread_pointer: pointer, registers, cpu: None, call: None };
             let more = ThreadNotes { blocked: 0x11, user: Duration::from_micros(3_000_007), ..ThreadNotes::default() };
             let process = ProcessInfo { ppid: 5, ..ProcessInfo::default() };
             let desc = bytes_of(&thread, &more, &process, &DumpNotes::default());
@@ -117,6 +164,39 @@ mod tests {
             assert_eq!(read.registers.sp(), thread.registers.sp());
             let word = |at| bytes::u64_at(&desc, at);
             assert_eq!((word(at::BLOCKED), word(at::USER), word(at::USER + 8)), (Some(0x11), Some(3), Some(7)));
+            assert_eq!(read.cpu.map(|time| time.total()), Some(Duration::from_micros(3_000_007)));
         }
+    }
+
+    fn spent(tid: u32, millis: u64) -> Thread {
+        let Some(registers) = Registers::new(Arch::X86_64, vec![0; Registers::count(Arch::X86_64)]) else {
+            panic!("as many as there are")
+        };
+        let cpu = Some(CpuTime { user: Duration::from_millis(millis), system: Duration::ZERO });
+        Thread { tid, signal: 0, registers, thread_pointer: None, cpu, call: None }
+    }
+
+    #[test]
+    fn the_kernel_writes_the_time_of_the_process_into_its_first_thread() {
+        let millis = |threads: &[Thread]| -> Vec<Option<u128>> {
+            threads.iter().map(|thread| thread.cpu.map(|time| time.total().as_millis())).collect()
+        };
+        // The crashed thread comes first, not the process's first thread.
+        let mut threads = [spent(8, 1500), spent(7, 2100), spent(9, 500)];
+        let sum = settle_times(&mut threads, 7, Producer::Kernel);
+        assert_eq!(
+            (sum, millis(&threads)),
+            (Some(Duration::from_millis(2100)), vec![Some(1500), Some(100), Some(500)])
+        );
+        // Times that contradict each other don't overflow.
+        let mut threads = [spent(7, 1), spent(8, 5)];
+        settle_times(&mut threads, 7, Producer::Kernel);
+        assert_eq!(millis(&threads), [Some(0), Some(5)]);
+        let mut threads = [spent(7, 0), spent(8, 0)];
+        assert_eq!(settle_times(&mut threads, 7, Producer::Gcore), None);
+        assert_eq!(millis(&threads), [None, None], "gdb writes no times");
+        let mut threads = [spent(7, 30), spent(8, 20)];
+        assert_eq!(settle_times(&mut threads, 7, Producer::Unknown), None);
+        assert_eq!(millis(&threads), [None, Some(20)], "may be a sum");
     }
 }

@@ -5,6 +5,7 @@
 
 mod code;
 mod finding;
+mod last_words;
 mod name;
 mod object;
 mod runtime;
@@ -12,6 +13,7 @@ mod threads;
 
 pub use code::InlinedRow;
 pub use finding::{Finding, Severity};
+pub use last_words::{InvolvedBlockRow, LastWordsRow, OperandRow};
 pub use name::Name;
 pub use name::Shown;
 pub use object::{
@@ -20,4 +22,4 @@ pub use object::{
 };
 pub use runtime::RuntimeRow;
 pub use threads::FrameNames;
-pub use threads::{FrameRow, HeldRow, ThreadRow, ThrownRow, WaitRow};
+pub use threads::{FrameRow, HeldRow, SyscallRow, ThreadRow, ThrownRow, WaitOwnerRow, WaitRow};

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::facts::Name;
 use crate::map::Confidence;
-use crate::words::{Execution, FrameRowKind, GcMode, Trust, WaitKind};
+use crate::words::{Execution, FrameRowKind, GcMode, OwnerState, Trust, WaitKind};
 
 /// A thread.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -31,6 +31,11 @@ pub struct ThreadRow {
     pub gc_mode: Option<GcMode>,
     /// Exception that it threw last.
     pub exception: Option<ThrownRow>,
+    /// System call that it is in. `null` if it ran, or if that is not known.
+    pub syscall: Option<SyscallRow>,
+    /// Processor time that the thread used, in milliseconds. In a core that the kernel wrote, the first thread's
+    /// includes threads that ended. `null` if it is not recorded: gdb and createdump don't.
+    pub cpu_ms: Option<u64>,
     /// What it waits for.
     pub waits_for: Option<WaitRow>,
     /// Locks that it holds, if its runtime records them by thread.
@@ -45,6 +50,17 @@ pub struct ThreadRow {
     pub frames: Vec<FrameRow>,
     /// Why the stack ends.
     pub end: Option<String>,
+}
+
+/// A system call of a thread.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct SyscallRow {
+    /// Name. `null` if the number is in no table.
+    pub name: Option<&'static str>,
+    /// Number.
+    pub number: u64,
+    /// Contents of the six argument registers, in order. A call uses the first ones. `null` if a value is not known.
+    pub arguments: Vec<Option<Addr>>,
 }
 
 /// An exception.
@@ -64,10 +80,14 @@ pub struct WaitRow {
     /// Kind of wait.
     pub kind: WaitKind,
     /// The object: a lock, an event, a semaphore, a task, a collection. For the end of a thread that thread's object; for
-    /// a sleep the thread's own.
+    /// a sleep the thread's own. For a native lock the same as `address`.
     pub object: Addr,
+    /// Address of the object, or of the native lock.
+    pub address: Option<Addr>,
     /// Type of the object.
     pub r#type: Option<String>,
+    /// Who must act before the wait can end. `null` if that is not known, or if such an object has no owner.
+    pub owner: Option<WaitOwnerRow>,
     /// Thread that holds the lock, or whose end the thread waits for, by its system id. `null` if there is none, or it
     /// is unknown.
     pub owner_tid: Option<u32>,
@@ -80,6 +100,32 @@ pub struct WaitRow {
     /// The evidence for it, in a sentence.
     pub how: &'static str,
     /// Confidence.
+    pub confidence: Confidence,
+}
+
+impl WaitRow {
+    /// The row with the fields that follow from the others.
+    #[must_use]
+    pub fn completed(mut self) -> WaitRow {
+        self.address = self.address.or(Some(self.object));
+        if self.owner.is_none() && (self.owner_tid.is_some() || self.owner_managed_id.is_some()) {
+            let state = if self.owner_ended { OwnerState::Ended } else { OwnerState::Alive };
+            self.owner = Some(WaitOwnerRow { tid: self.owner_tid, task: None, state, confidence: self.confidence });
+        }
+        self
+    }
+}
+
+/// Who must act before a wait can end.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct WaitOwnerRow {
+    /// Thread, by its system id. `null` if only the runtime's id is known, or if it is a task.
+    pub tid: Option<u32>,
+    /// Task.
+    pub task: Option<Addr>,
+    /// Whether the thread is there.
+    pub state: OwnerState,
+    /// Exact if a field names it.
     pub confidence: Confidence,
 }
 

@@ -128,3 +128,37 @@ pub const MAX_GO_STACK: u64 = 4 << 30;
 /// Maximum size of a mapping that is taken for one stack only because a stack pointer points into it. 8 MiB is usual.
 /// Larger ones are heaps from which stacks were allocated.
 pub const MAX_GUESSED_STACK: u64 = 64 << 20;
+
+/// Maximum length of a message of glibc's abort, in bytes. Its mapping is a page for most.
+pub const MAX_ABORT_MESSAGE: u64 = 1 << 20;
+
+/// Maximum number of bytes of static TLS in which `__cxa_eh_globals` is searched. glibc reserves some KiB.
+pub const MAX_TLS_SEARCH: u64 = 64 << 10;
+
+/// Maximum number of bytes of a stack that are searched for messages, from its upper end.
+pub const MAX_STACK_SEARCH: u64 = 64 << 20;
+
+/// Maximum number of messages of one form on a stack.
+pub const MAX_STACK_TEXTS: usize = 64;
+
+/// Maximum number of bytes of a thread's name in a message.
+pub const MAX_MESSAGE_THREAD: usize = 128;
+
+/// Maximum number of bytes of a block that an answer shows without `--show-data`.
+pub const MAX_PUBLIC_TEXT: usize = 8;
+
+/// Maximum number of bytes past the end of a block in which its text is followed.
+pub const MAX_OVERRUN: u64 = 4096;
+
+/// Maximum number of bytes above the stack pointer in which free's argument is searched: the frames of abort, of
+/// malloc_printerr and of free take some 600.
+pub const MAX_FREE_FRAMES: u64 = 2048;
+
+/// Lowest address of a malloc block (vm.mmap_min_addr).
+pub const MIN_BLOCK_ADDRESS: u64 = 64 << 10;
+
+/// Maximum number of bytes of a thread's stack that are read to find the locks its functions use.
+pub const MAX_CODE_FRAME: u64 = 64 << 10;
+
+/// Maximum number of bytes of code that are read to find holders of locks, over all threads and locks.
+pub const MAX_LOCK_CODE: u64 = 256 << 20;

@@ -21,8 +21,8 @@ use crate::resident::{smaps, status};
 use crate::targets::budget::UserLimits;
 use crate::targets::residence::{Figure, MappingResidence, PageRuns, Pages, Residence};
 use crate::targets::{
-    AddressSpace, Arch, DumpNotes, Facts, FileMapping, Mapping, MappingName, Piece, PieceState, ProcessInfo, Producer,
-    Reads, Registers, Thread,
+    AddressSpace, Arch, CALL_ARGUMENTS, CpuTime, DumpNotes, Facts, FileMapping, Mapping, MappingName, Piece,
+    PieceState, ProcessInfo, Producer, Reads, RecordedCall, Registers, Thread,
 };
 
 /// Bytes of an ELF header up to its class and machine (`e_ident`, `e_machine`; elf(5)).
@@ -119,6 +119,10 @@ impl Live {
         facts.threads = stopped.threads;
         // Without its thread pointer, a thread's malloc cache can't be found.
         facts.threads_lost = some_unstopped;
+        facts.cpu = cpu_time(&format!("/proc/{pid}/stat")).map(|time| time.total());
+        for thread in &mut facts.threads {
+            thread.cpu = cpu_time(&format!("/proc/{pid}/task/{}/stat", thread.tid));
+        }
         facts.residence = Some(Arc::new(residence));
         let reads = reads.within(facts.size, allowed);
         // A reader of the core may not have the files, so a dump reads none of them.
@@ -355,7 +359,9 @@ fn waiting(pid: u32, tid: u32, arch: Arch) -> Option<(Thread, Wait)> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
     let call = SystemCall::parse(&text)?;
     let registers = Registers::in_call(arch, call.ip, call.sp, call.number, &call.arguments)?;
-    Some((Thread { tid, signal: 0, registers, thread_pointer: None }, call.wait(arch)))
+    let arguments = call.arguments.get(..CALL_ARGUMENTS).and_then(|words| words.try_into().ok());
+    let recorded = Some(RecordedCall { number: call.number, arguments });
+    Some((Thread { tid, signal: 0, registers, thread_pointer: None, cpu: None, call: recorded }, call.wait(arch)))
 }
 
 /// A line of /proc/PID/task/TID/syscall.
@@ -431,26 +437,43 @@ fn add_waiting(pid: u32, arch: Arch, stopped: &mut Stopped, diag: &Diagnostics) 
     }
 }
 
+/// Fields of a stat file after the name (proc(5)). The name is the second field, and may contain anything.
+fn stat_fields(path: &str) -> Vec<i64> {
+    let text = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let rest = text.rsplit(')').next().unwrap_or_default();
+    rest.split_whitespace().map(|field| field.parse::<i64>().unwrap_or(0)).collect()
+}
+
+/// A field by its number in proc(5), from 3 on. 0 if it is missing.
+fn stat_field(fields: &[i64], number: usize) -> i64 {
+    number.checked_sub(3).and_then(|index| fields.get(index)).copied().unwrap_or(0)
+}
+
+/// Processor time (utime, stime) in the stat file of a process or thread. `None` if it cannot be read.
+fn cpu_time(path: &str) -> Option<CpuTime> {
+    let fields = stat_fields(path);
+    let tick = 1_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    let time = |number| {
+        let ticks = u64::try_from(stat_field(&fields, number)).unwrap_or(0);
+        Duration::from_micros(ticks.saturating_mul(tick))
+    };
+    (!fields.is_empty()).then(|| CpuTime { user: time(14), system: time(15) })
+}
+
 /// Data of the process and its threads that only stat has (proc(5)).
 fn notes(proc: &Folder, mut notes: DumpNotes) -> DumpNotes {
-    // Fields are numbered from 1. The second is the name, which may contain anything.
-    let fields = |path: String| {
-        let text = fs::read(path).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let rest = text.rsplit(')').next().unwrap_or_default();
-        rest.split_whitespace().map(|field| field.parse::<i64>().unwrap_or(0)).collect::<Vec<i64>>()
-    };
-    let field = |fields: &[i64], number: usize| fields.get(number - 3).copied().unwrap_or(0);
+    let (fields, field) = (|path: String| stat_fields(&path), stat_field);
     let of_process = fields(format!("/proc/{}/stat", proc.pid));
     notes.group = field(&of_process, 5) as u32;
     notes.session = field(&of_process, 6) as u32;
     notes.flags = field(&of_process, 9) as u64;
     notes.nice = field(&of_process, 19) as i8;
-    let tick = 1_000_000 / rustix::param::clock_ticks_per_second().max(1);
     for (tid, thread) in &mut notes.threads {
-        let of_thread = fields(format!("/proc/{}/task/{tid}/stat", proc.pid));
-        let time = |number| Duration::from_micros(field(&of_thread, number) as u64 * tick);
-        (thread.user, thread.system) = (time(14), time(15));
+        let path = format!("/proc/{}/task/{tid}/stat", proc.pid);
+        let time = cpu_time(&path).unwrap_or_default();
+        (thread.user, thread.system) = (time.user, time.system);
+        let of_thread = fields(path);
         thread.pending = field(&of_thread, 31) as u64;
     }
     notes

@@ -129,7 +129,7 @@ fn thread(tid: u32, arch: Arch) -> Option<Thread> {
         registers.set_signature(mask);
     }
     let thread_pointer = registers.thread_pointer().or_else(|| ptrace::thread_pointer(tid));
-    Some(Thread { tid, signal: 0, registers, thread_pointer })
+    Some(Thread { tid, signal: 0, registers, thread_pointer, cpu: None, call: None })
 }
 
 fn thread_notes(tid: u32) -> ThreadNotes {

@@ -2,7 +2,9 @@
 //! allocators, runtimes and libraries. Managed code and heaps are in `runtimes`.
 
 pub mod foreign;
+pub mod last_words;
 pub mod libc;
+pub mod locks;
 pub mod malloc;
 pub(crate) mod obmalloc;
 pub(crate) mod placed;
@@ -10,6 +12,7 @@ pub mod signal_frames;
 pub mod stack_records;
 pub mod stacks;
 pub mod symbols;
+pub mod syscalls;
 pub mod unwind;
 
 pub use stacks::{StackState, ThreadStack};

@@ -18,17 +18,17 @@ mod sums;
 
 pub use crate::facts::{
     CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, FieldRow, Finding,
-    FrameRow, HeldRow, InlinedRow, Name, ObjectReport, RuntimeRow, Severity, ThreadRow, ThreadValueRow, ThrownRow,
-    TraceRow, WaitRow,
+    FrameRow, HeldRow, InlinedRow, InvolvedBlockRow, LastWordsRow, Name, ObjectReport, OperandRow, RuntimeRow,
+    Severity, SyscallRow, ThreadRow, ThreadValueRow, ThrownRow, TraceRow, WaitOwnerRow, WaitRow,
 };
 #[doc(hidden)]
 pub use crate::facts::{FrameNames, Shown};
 pub use crate::words::{
-    AllocatorName, AsyncEnd, AsyncPart, AsyncState, BlockBorders, BlockContent, BufferMemory, ChunkPlace, ChunkState,
-    ClusterContent, CodeKind, CodePart, Compression, Execution, ExportFormat, ExportSubject, FieldStorage,
-    FinalizerState, FrameRowKind, GcMode, Generation, HandleKind, HitEncoding, ImageFormat, LockKind, Measure,
-    OsSubject, OwnerState, Part, RecordingEnd, SecretKind, SecretSeverity, SeriesClock, SeriesOf, StackState,
-    TargetKind, TaskStatus, TextFormat, Trust, Verdict, WaitKind,
+    AllocatorName, AsyncEnd, AsyncPart, AsyncState, BlockBorders, BlockContent, BlockRole, BufferMemory, ChunkPlace,
+    ChunkState, ClusterContent, CodeKind, CodePart, Compression, Execution, ExportFormat, ExportSubject, FaultCause,
+    FieldStorage, FinalizerState, FrameRowKind, GcMode, Generation, HandleKind, HitEncoding, HolderState, ImageFormat,
+    LastWordsKind, LockKind, Measure, OsSubject, OwnerState, Part, RecordingEnd, SecretKind, SecretSeverity,
+    SeriesClock, SeriesOf, StackState, TargetKind, TaskStatus, TextFormat, Trust, Verdict, WaitKind,
 };
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};
 pub use conditions::ConditionRow;

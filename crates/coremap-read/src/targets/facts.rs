@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::addr::{Addr, AddrRange};
 use crate::targets::Arch;
@@ -93,6 +94,8 @@ pub struct Facts {
     pub threads_lost: bool,
     /// Whether the first thread could not be read. The first entry is then another thread.
     pub first_thread_lost: bool,
+    /// Processor time of the whole process, ended threads included. `None` if the target does not record it.
+    pub cpu: Option<Duration>,
     /// Thread names (pthread_setname_np) by thread ID. Available for running processes and for cores that
     /// coremap wrote, not for other cores.
     pub thread_names: BTreeMap<u32, String>,
@@ -143,6 +146,7 @@ impl Facts {
             threads: Vec::new(),
             threads_lost: false,
             first_thread_lost: false,
+            cpu: None,
             thread_names: BTreeMap::new(),
             process: None,
             signal: None,

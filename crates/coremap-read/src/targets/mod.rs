@@ -69,7 +69,7 @@ pub use residence::{
     StatusFigures, VmFlags,
 };
 pub use space::{AddressSpace, FileMapping, Mapping, Perms, Piece, PieceState};
-pub use threads::{Registers, Thread};
+pub use threads::{CALL_ARGUMENTS, CpuTime, RecordedCall, Registers, Thread};
 
 use crate::addr::{Addr, AddrRange, WORD};
 use reads::Loss;

@@ -3,6 +3,8 @@
 //! Names and order of the registers follow `elf_gregset_t` of each machine (sys/user.h `user_regs_struct`, asm/ptrace.h
 //! `user_pt_regs`).
 
+use std::time::Duration;
+
 use crate::addr::Addr;
 use crate::targets::Arch;
 
@@ -127,6 +129,12 @@ impl Registers {
         set(self.arch).tls.map(|i| Addr::new(self.values[i])).filter(|a| !a.is_null())
     }
 
+    /// The value of a register by its name. `None` if there is no such register, or its value is not known.
+    pub fn get(&self, name: &str) -> Option<u64> {
+        let index = set(self.arch).names.iter().position(|n| *n == name)?;
+        self.values.get(index).copied().filter(|_| self.known >> index & 1 != 0)
+    }
+
     /// The instruction pointer.
     pub fn ip(&self) -> Addr {
         Addr::new(self.values[set(self.arch).ip])
@@ -159,6 +167,34 @@ pub fn tid_text(tid: u32) -> String {
     }
 }
 
+/// Number of argument registers of a system call.
+pub const CALL_ARGUMENTS: usize = 6;
+
+/// A system call that a thread is in, as the target records it beside the registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedCall {
+    /// Number of the call. `None` if the thread is in none.
+    pub number: Option<u64>,
+    /// The argument registers, if the target has them beside the thread's registers.
+    pub arguments: Option<[u64; CALL_ARGUMENTS]>,
+}
+
+/// Processor time that a thread used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// In user mode.
+    pub user: Duration,
+    /// In the kernel.
+    pub system: Duration,
+}
+
+impl CpuTime {
+    /// Time in user mode and in the kernel.
+    pub fn total(&self) -> Duration {
+        self.user.saturating_add(self.system)
+    }
+}
+
 /// A thread of the process.
 #[derive(Clone, Debug)]
 pub struct Thread {
@@ -170,4 +206,9 @@ pub struct Thread {
     pub registers: Registers,
     /// Thread pointer: fs_base or tpidr_el0. `None` if it is not known.
     pub thread_pointer: Option<Addr>,
+    /// Processor time that the thread itself used. In a kernel's core, the first thread's includes threads that ended.
+    /// `None` if the target does not record it.
+    pub cpu: Option<CpuTime>,
+    /// Its system call, if the target records it beside the registers.
+    pub call: Option<RecordedCall>,
 }

@@ -25,7 +25,7 @@ words! {
         Notify = "notify",
         /// To be unparked (LockSupport.park).
         Park = "park",
-        /// For another thread to end (Thread.Join).
+        /// For another thread to end (Thread.Join, pthread_join).
         Join = "join",
         /// For an event to be set.
         Event = "event",
@@ -43,13 +43,34 @@ words! {
         Add = "add",
         /// For time to pass (Thread.Sleep).
         Sleep = "sleep",
+        /// To acquire a native mutex.
+        Mutex = "mutex",
+        /// To acquire a native lock for reading or writing.
+        ReaderWriter = "rwlock",
+        /// For a native condition variable.
+        Condition = "condvar",
+        /// For another thread that initialises something once (call_once, a static in a function).
+        Once = "once",
+        /// For a std::future.
+        Future = "future",
+        /// For a message of a channel.
+        Channel = "channel",
+        /// For a futex of unknown use.
+        Futex = "futex",
+    }
+}
+
+impl WaitKind {
+    /// Whether another thread must release something that it acquired.
+    pub fn is_lock(self) -> bool {
+        matches!(self, WaitKind::Lock | WaitKind::Mutex | WaitKind::ReaderWriter)
     }
 }
 
 words! {
     /// Life of objects that own native memory.
     #[derive(Default)]
-    pub enum OwnerState {
+    pub enum HolderState {
         /// Roots reach them.
         #[default]
         Live = "live",
@@ -87,6 +108,8 @@ words! {
         EventSlim = "eventslim",
         /// A task that threads wait for (Task.Wait, Task.Result).
         Task = "task",
+        /// A native condition variable.
+        Condition = "condvar",
     }
 }
 

@@ -13,6 +13,7 @@ mod export;
 mod malloc;
 mod managed;
 mod memory;
+mod native;
 mod process;
 mod secrets;
 mod series;
@@ -22,10 +23,11 @@ pub use code::{CodeKind, CodePart, Execution, FrameRowKind, TextFormat, Trust};
 pub use export::{ExportFormat, ExportSubject};
 pub use malloc::{AllocatorName, ChunkPlace, ChunkState, ClusterContent};
 pub use managed::{
-    AsyncEnd, AsyncPart, AsyncState, FieldStorage, FinalizerState, GcMode, Generation, HandleKind, LockKind,
-    OwnerState, TaskStatus, WaitKind,
+    AsyncEnd, AsyncPart, AsyncState, FieldStorage, FinalizerState, GcMode, Generation, HandleKind, HolderState,
+    LockKind, TaskStatus, WaitKind,
 };
 pub use memory::{BlockBorders, BlockContent, BufferMemory, HitEncoding, TargetKind};
+pub use native::{BlockRole, FaultCause, LastWordsKind, OwnerState};
 pub use process::{Compression, ImageFormat, OsSubject};
 pub use secrets::{SecretKind, SecretSeverity};
 pub use series::{Measure, Part, RecordingEnd, SeriesClock, SeriesOf, Verdict};

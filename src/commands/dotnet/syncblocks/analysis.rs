@@ -1,18 +1,22 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
 use crate::analysis::heap_notes::warn_in_gc;
+use crate::analysis::native_waits::native_waits;
 use crate::bytes::printable;
 use crate::commands::dotnet::syncblocks::report::{LockRow, LockThreadRow, SyncBlockRow, SyncBlocksReport};
 use crate::commands::dotnet::{coreclr_by_id, unread};
 use crate::diag::WarningCode;
+use crate::map::Confidence;
+use crate::native::locks::NativeWait;
 use crate::phase::Phase;
+use crate::report::Name;
 use crate::runtimes::api::{ManagedRuntime as _, ObjectNames};
 use crate::runtimes::coreclr::locks::Lock;
 use crate::runtimes::coreclr::sync_blocks::LockThread;
 use crate::runtimes::coreclr::{CoreClr, threads};
 use crate::session::Session;
-use crate::words::LockKind;
+use crate::words::{LockKind, OwnerState, WaitKind};
 
 /// Lists the sync blocks, and all locks with their owners and waiters.
 pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
@@ -75,7 +79,8 @@ pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
         }));
         report.locks.extend(table.locks.iter().map(|l| LockRow {
             kind: l.kind,
-            object: l.object,
+            object: Some(l.object),
+            address: Some(l.object),
             name: names.object(l.object).map(|(name, _)| name),
             owner: l.owner.as_ref().map(thread),
             owner_ended: l.owner_ended,
@@ -87,6 +92,7 @@ pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
             confidence: l.confidence,
         }));
     }
+    report.locks.extend(native(session));
     report.unread = unread(session, &read);
     report
 }
@@ -97,4 +103,47 @@ fn thread_names(session: &Session<'_>, runtime: &CoreClr<'_>) -> HashMap<Addr, S
     let types = runtime.types();
     let named = list.iter().filter_map(|t| Some((t.address, printable(&types.thread_name(t)?).into_owned())));
     named.filter(|(_, name)| !name.is_empty()).collect()
+}
+
+/// Native locks that threads wait for, those with most waiters first.
+fn native(session: &Session<'_>) -> Vec<LockRow> {
+    let waits = native_waits(session);
+    let is_managed = |tid: u32| session.runtimes().iter().any(|runtime| runtime.threads().by_tid.contains_key(&tid));
+    let mut locks: BTreeMap<(LockKind, Addr), Vec<&NativeWait>> = BTreeMap::new();
+    for wait in waits.values() {
+        let kind = match wait.kind {
+            WaitKind::Mutex => LockKind::Mutex,
+            WaitKind::ReaderWriter => LockKind::ReaderWriter,
+            // Threads of a runtime wait for its work in the runtime's own condition variables.
+            WaitKind::Condition if !is_managed(wait.tid) => LockKind::Condition,
+            WaitKind::Semaphore if !is_managed(wait.tid) => LockKind::Semaphore,
+            _ => continue,
+        };
+        locks.entry((kind, wait.address)).or_default().push(wait);
+    }
+    let thread = |tid: u32| LockThreadRow { tid: Some(tid), ..LockThreadRow::default() };
+    let row = |((kind, address), waiters): (&(LockKind, Addr), &Vec<&NativeWait>)| {
+        let first = waiters.first()?;
+        let exact = first.owners.iter().find(|owner| owner.confidence == Confidence::Exact);
+        let likely = first.owners.first().filter(|_| *kind == LockKind::Mutex);
+        let owner = exact.or(likely);
+        let readers = first.owners.iter().filter(|_| exact.is_none() && *kind == LockKind::ReaderWriter);
+        Some(LockRow {
+            kind: *kind,
+            object: None,
+            address: Some(*address),
+            name: first.object.map(Name::from),
+            owner: owner.map(|owner| thread(owner.tid)),
+            owner_ended: exact.is_some_and(|owner| owner.state == OwnerState::Ended),
+            times: u32::from(owner.is_some()),
+            waiters: waiters.iter().map(|wait| thread(wait.tid)).collect(),
+            unknown_waiters: 0,
+            readers: readers.map(|owner| thread(owner.tid)).collect(),
+            async_waiters: 0,
+            confidence: owner.map_or(first.confidence, |owner| owner.confidence.min(first.confidence)),
+        })
+    };
+    let mut out: Vec<LockRow> = locks.iter().filter_map(row).collect();
+    out.sort_by_key(|lock| std::cmp::Reverse(lock.waiters.len()));
+    out
 }

@@ -7,7 +7,10 @@ mod table;
 pub use analysis::syncblocks;
 pub use report::*;
 
-use crate::commands::command::{Command, answer, of_runtime};
+use crate::commands::command::{Command, answer, of_process};
 
-pub(in crate::commands) const COMMAND: Command =
-    of_runtime("syncblocks", &[answer::<SyncBlocksReport>], "List contended .NET locks with their owners and waiters");
+pub(in crate::commands) const COMMAND: Command = of_process(
+    "syncblocks",
+    &[answer::<SyncBlocksReport>],
+    "List contended locks of .NET and native code with their owners and waiters",
+);

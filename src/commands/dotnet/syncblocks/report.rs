@@ -6,13 +6,14 @@ use crate::map::Confidence;
 use crate::report::Name;
 use crate::words::LockKind;
 
-/// `syncblocks`: locks that are or were contended.
+/// `syncblocks`: locks that are or were contended, of .NET and of native code.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SyncBlocksReport {
     /// Sync blocks, by index.
     pub blocks: Vec<SyncBlockRow>,
-    /// Locks of all kinds that are held or waited for, those with most waiters first. Up to .NET 10 only monitors and
-    /// System.Threading.Lock.
+    /// Locks of all kinds that are held or waited for: those of .NET with most waiters first, then native ones that a
+    /// thread waits for. Up to .NET 10 only monitors and System.Threading.Lock. Native condition variables and
+    /// semaphores only of threads that no runtime knows.
     pub locks: Vec<LockRow>,
     /// Runtimes of the process whose locks are not read. They are missing from the lists.
     pub unread: Vec<String>,
@@ -23,9 +24,11 @@ pub struct SyncBlocksReport {
 pub struct LockRow {
     /// Kind of lock.
     pub kind: LockKind,
-    /// The object.
-    pub object: Addr,
-    /// Type of the object.
+    /// The object. `null` for a native lock.
+    pub object: Option<Addr>,
+    /// Address of the object, or of the native lock.
+    pub address: Option<Addr>,
+    /// Type of the object, or the native lock in the words of its library.
     #[serde(rename = "type")]
     pub name: Option<Name>,
     /// Thread that holds it, or that is joined. `null` if there is none, or if such a lock has no owner.

@@ -35,7 +35,7 @@ fn locks<'a>(rows: &[LockRow]) -> TableBlock<'a> {
     for lock in rows {
         table.rows.push(vec![
             lock.kind.to_string(),
-            lock.object.to_string(),
+            lock.address.map_or_else(|| "-".into(), |at| at.to_string()),
             owner(lock),
             if lock.times > 0 { lock.times.to_string() } else { "-".into() },
             waiting(lock),
@@ -106,6 +106,9 @@ impl Render for SyncBlocksReport {
         if !self.locks.is_empty() {
             doc.table(locks(&self.locks));
             doc.line(format!("{} held or waited for", count(self.locks.len() as u64, "lock")));
+        }
+        if self.blocks.is_empty() && self.unread.is_empty() && !self.locks.is_empty() {
+            return doc;
         }
         if self.blocks.is_empty() {
             let what = if self.unread.is_empty() || !self.locks.is_empty() { "sync blocks" } else { "locks" };

@@ -30,12 +30,12 @@ pub(super) fn findings(rows: &[ThreadRow]) -> Vec<Finding> {
 }
 
 fn lock(row: &ThreadRow) -> Option<&WaitRow> {
-    row.waits_for.as_ref().filter(|w| w.kind == WaitKind::Lock)
+    row.waits_for.as_ref().filter(|w| w.kind.is_lock())
 }
 
 /// Returns the wait of a thread that another thread must end: by releasing a lock, or by ending itself.
 fn thread_wait(row: &ThreadRow) -> Option<&WaitRow> {
-    row.waits_for.as_ref().filter(|w| matches!(w.kind, WaitKind::Lock | WaitKind::Join))
+    row.waits_for.as_ref().filter(|w| w.kind.is_lock() || w.kind == WaitKind::Join)
 }
 
 /// Finds cycles of threads in which each waits for the next one: for a lock that it holds, or for its end.

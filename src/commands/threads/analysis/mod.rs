@@ -7,19 +7,24 @@ mod rows;
 mod virtual_threads;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use crate::addr::Addr;
 use crate::analysis::crash::{self, crash};
 use crate::analysis::naming::Names;
+use crate::analysis::native_waits;
 use crate::bytes::printable;
 use crate::commands::threads::report::ThreadsReport;
 use crate::diag::WarningCode;
 use crate::image::modules::is_pe_name;
 use crate::map::Confidence;
 use crate::memory::Memory;
+use crate::native::locks::NativeWait;
+use crate::native::syscalls::{self, SystemCall};
 use crate::native::unwind::End;
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::{FrameRow, FrameRowKind, ThreadRow, Trust};
+use crate::report::{FrameRow, FrameRowKind, SyscallRow, ThreadRow, Trust, WaitKind, WaitRow};
 use crate::runtimes::api::{ManagedRuntime, ManagedThread};
 use crate::session::Session;
 use crate::units::count;
@@ -55,6 +60,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
             process.diag.partial(WarningCode::Heap, format!("{}: sync blocks: {note}", runtime.label()));
         }
     }
+    let native = native_waits::native_waits(session);
     let _phase = process.enter(Phase::Frames);
     let walker = session.walker(session.known_stacks());
     let mut rows = Rows::new(session, names);
@@ -79,6 +85,8 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
             signal: signal.and_then(|s| u16::try_from(s.number).ok()),
             signal_name: signal.map(|s| crash::name(s.number)),
             end: Some(walk.end.text()),
+            syscall: syscalls::of_thread(process, thread).map(syscall_row),
+            cpu_ms: thread.cpu.map(|time| millis(time.total())),
             ..ThreadRow::default()
         };
         let known = in_runtimes(&runtimes, thread.tid);
@@ -86,7 +94,11 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
         if let Some((runtime, known)) = known.first() {
             runtime.describe(known, &mut row);
         }
-        row.waits_for = known.iter().find_map(|(runtime, known)| runtime.locks()?.wait(known, &walk.frames));
+        let managed = known.iter().find_map(|(runtime, known)| runtime.locks()?.wait(known, &walk.frames));
+        // A runtime's threads wait for its work in condition variables that say nothing about the program.
+        let is_shown = |wait: &&NativeWait| known.is_empty() || wait.kind.is_lock() || wait.kind == WaitKind::Join;
+        let native = || native.get(&thread.tid).filter(is_shown).map(native_waits::row);
+        row.waits_for = managed.map(WaitRow::completed).or_else(native);
         let frames: Vec<_> = walk.frames.iter().map(|f| rows.frame(f)).collect();
         let role = role(process, &runtimes, &known, &row, &frames);
         row.role = role.map(|r| r.0);
@@ -106,7 +118,17 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     names.note_missing();
     let findings = lock_findings::findings(&out);
     let groups = options.group.then(|| groups::merge(&mut out));
-    ThreadsReport { threads: out, groups, virtual_threads, findings }
+    let process_cpu_ms = process.facts().cpu.map(millis);
+    ThreadsReport { threads: out, process_cpu_ms, groups, virtual_threads, findings }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn syscall_row(call: SystemCall) -> SyscallRow {
+    let arguments = call.arguments.iter().map(|value| value.map(Addr::new)).collect();
+    SyscallRow { name: call.name, number: call.number, arguments }
 }
 
 /// A thread, and the runtime that knows it.

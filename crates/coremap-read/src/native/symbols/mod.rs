@@ -29,6 +29,14 @@ use files::File;
 use plt::{Slots, Target};
 use table::{Bytes, Entry, Names, PlacedSym, Source, Strings, Table};
 
+/// Returns the name of a C++ type, as in `std::type_info`, in the form that C++ writes it.
+pub(crate) fn type_name(raw: &str) -> String {
+    let symbol = format!("_ZTS{raw}");
+    let name = demangle::demangle(&symbol);
+    let name = name.as_deref().and_then(|name| name.strip_prefix("typeinfo name for "));
+    name.map_or_else(|| raw.to_owned(), str::to_owned)
+}
+
 /// Name of the kernel's own module, as in /proc/PID/maps.
 const VDSO: &str = "[vdso]";
 

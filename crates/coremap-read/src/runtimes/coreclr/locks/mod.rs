@@ -140,6 +140,8 @@ impl LockTable {
             LockKind::Event | LockKind::EventSlim => WaitKind::Event,
             LockKind::Semaphore | LockKind::SemaphoreSlim => WaitKind::Semaphore,
             LockKind::Task => WaitKind::Task,
+            // Native, so no runtime has it.
+            LockKind::Condition => WaitKind::Condition,
         };
         Some(ThreadWait { kind, lock: Lock { waiters: Vec::new(), ..lock.clone() }, how })
     }
