@@ -10,7 +10,7 @@ struct Run {
 }
 
 /// The name of a system call. `None` if the table has no such number.
-pub fn name(arch: Arch, number: u64) -> Option<&'static str> {
+pub(super) fn name(arch: Arch, number: u64) -> Option<&'static str> {
     let runs = match arch {
         Arch::X86_64 => X86_64,
         Arch::Aarch64 => AARCH64,
