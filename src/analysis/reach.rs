@@ -51,12 +51,9 @@ impl<'a> Reach<'a> {
         scanned
     }
 
-    /// Sum of the blocks that can be reached from `first`, including those.
-    pub(crate) fn sum(&self, first: impl Iterator<Item = BlockId>) -> ChunkSum {
-        let marks = self.blocks.marks();
-        let queue = BlockQueue::new(self.blocks);
-        first.filter(|id| marks.mark(*id)).for_each(|id| queue.push(id));
-        self.spread(&queue, &marks)
+    /// The part of the heap that contains `block`.
+    pub(crate) fn part_of(&self, block: &Block) -> Option<usize> {
+        self.blocks.part_of(block.range.start)
     }
 
     /// Marks all blocks that can be reached from the blocks in `queue`, which are already marked. Returns the sum of
@@ -79,16 +76,24 @@ impl<'a> Reach<'a> {
     /// `block`.
     #[inline]
     pub(crate) fn each(&self, part: usize, block: &Block, mut visit: impl FnMut(BlockId)) {
+        self.words(part, block, self.hull, |value| {
+            if let Some(to) = self.blocks.used_at(value, part) {
+                visit(to);
+            }
+        });
+    }
+
+    /// Visits the words of `block` with a value in `hull`. `part` is the part of the heap that contains `block`.
+    #[inline]
+    pub(crate) fn words(&self, part: usize, block: &Block, hull: AddrRange, mut visit: impl FnMut(Addr)) {
         let Some(windows) = self.parts.get(part) else { return };
-        let (low, span) = (self.hull.start.get(), self.hull.len());
+        let (low, span) = (hull.start.get(), hull.len());
         let first = windows.partition_point(|w| w.end <= block.range.start.get());
         for window in windows.iter().skip(first).take_while(|w| w.start < block.range.end.get()) {
             for word in window.within(block.range) {
                 let value = u64::from_le_bytes(*word);
-                if value.wrapping_sub(low) < span
-                    && let Some(to) = self.blocks.used_at(Addr::new(value), part)
-                {
-                    visit(to);
+                if value.wrapping_sub(low) < span {
+                    visit(Addr::new(value));
                 }
             }
         }

@@ -22,6 +22,7 @@ const STATIC_TYPES: usize = 8;
 pub(crate) struct RuntimeRoots<'a> {
     /// All of them.
     pub(crate) roots: &'a [Root],
+    pub(crate) id: RuntimeId,
     pub(crate) runtime: &'a dyn ManagedRuntime,
     /// How the stacks were read.
     pub(crate) stacks: StackRootsRow,
@@ -117,7 +118,7 @@ pub(crate) fn with_retained(
         if heap.in_gc() {
             not_read.push("references that a collection was moving".to_owned());
         }
-        let runtime_roots = RuntimeRoots { roots: &roots.all, runtime, stacks: stack_roots(&roots), not_read };
+        let runtime_roots = RuntimeRoots { roots: &roots.all, id, runtime, stacks: stack_roots(&roots), not_read };
         with(&retained, &mut ObjectNames::new(heap), &runtime_roots);
         heap.warn_missing();
     }
@@ -182,6 +183,7 @@ pub(crate) fn root_row(runtime: &dyn ManagedRuntime, root: &Root, chain: Vec<Cha
     RootPathRow {
         root_kind: root.kind.name().to_owned(),
         root_address: root.address,
+        root_name: runtime.represents(root.object),
         thread: root.thread,
         register: root.register,
         precise: match root.kind {

@@ -23,6 +23,11 @@ impl ChunkSum {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
+    /// What is left without `part`.
+    pub(crate) fn without(self, part: ChunkSum) -> ChunkSum {
+        ChunkSum { count: self.count.saturating_sub(part.count), bytes: self.bytes.saturating_sub(part.bytes) }
+    }
+
     /// Adds another sum.
     pub fn merge(&mut self, other: ChunkSum) {
         self.count.add_saturating(other.count);

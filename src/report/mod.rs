@@ -26,8 +26,8 @@ pub use crate::words::{
     AllocatorName, AsyncEnd, AsyncPart, AsyncState, BlockBorders, BlockContent, BufferMemory, ChunkPlace, ChunkState,
     ClusterContent, CodeKind, CodePart, Compression, Execution, ExportFormat, ExportSubject, FieldStorage,
     FinalizerState, FrameRowKind, GcMode, Generation, HandleKind, HitEncoding, ImageFormat, LockKind, Measure,
-    OsSubject, Part, RecordingEnd, SecretKind, SecretSeverity, SeriesClock, SeriesOf, StackState, TargetKind,
-    TaskStatus, TextFormat, Trust, Verdict, WaitKind,
+    OsSubject, OwnerState, Part, RecordingEnd, SecretKind, SecretSeverity, SeriesClock, SeriesOf, StackState,
+    TargetKind, TaskStatus, TextFormat, Trust, Verdict, WaitKind,
 };
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};
 pub use conditions::ConditionRow;

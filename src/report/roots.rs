@@ -56,6 +56,8 @@ pub struct RootPathRow {
     pub root_kind: String,
     /// Address of the root; for a register, the stack pointer of its frame or thread.
     pub root_address: Addr,
+    /// What the object of the root represents: a thread, with its name. `null` for an ordinary object.
+    pub root_name: Option<String>,
     /// Thread of the root.
     pub thread: Option<u32>,
     /// Register that contains the root, by its name in the architecture.

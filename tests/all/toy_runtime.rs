@@ -4,6 +4,7 @@
 use std::io::Cursor;
 
 use coremap::addr::{Addr, AddrRange};
+use coremap::commands::holders::HeldTotal;
 use coremap::commands::shrink::scrub_plan;
 use coremap::commands::{self, HandleOptions, HeapStatOptions, RetainedOptions, ThreadOptions, TriageOptions};
 use coremap::export::hprof::heaps;
@@ -13,7 +14,7 @@ use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::registers::Regs;
 use coremap::render::{self, DrawOptions, Render as _};
-use coremap::report::{BufferMemory, FrameRow, FrameRowKind, RuntimeRow, ThreadRow};
+use coremap::report::{BufferMemory, ChunkSum, FrameRow, FrameRowKind, OwnerState, RuntimeRow, ThreadRow};
 use coremap::runtimes::api::Space;
 use coremap::runtimes::api::anatomy::{Anatomy, ScrubRule, ScrubRules};
 use coremap::runtimes::api::fields::{
@@ -30,6 +31,7 @@ use coremap::session::Session;
 use coremap::shrink::write_scrubbed;
 
 use crate::support::builder::{CoreBuilder, Load, R, X};
+use crate::support::malloc_builder::{Fake, VERSIONS};
 use crate::support::{hprof, notes};
 
 const HEAP: u64 = 0x10_0000;
@@ -312,13 +314,17 @@ fn heap() -> Vec<u64> {
 }
 
 fn core() -> CoreBuilder {
+    core_on(CoreBuilder::x86_64(), &heap())
+}
+
+/// Adds the runtime's memory and its thread to a core.
+fn core_on(core: CoreBuilder, heap: &[u64]) -> CoreBuilder {
     let bytes = |words: &[u64]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
     let mut stack = vec![0; 512];
     // Wait, called by Work, called by Main, called by nobody.
     (stack[256], stack[257], stack[511]) = (CODE + METHOD + 4, CODE + 4, HEAP);
     let registers = [(16, CODE + 2 * METHOD + 3), (19, STACK + 8 * 256)];
-    CoreBuilder::x86_64()
-        .loads([Load::at(HEAP).bytes(bytes(&heap())), Load::at(CODE).flags(R | X).bytes(vec![0x90; 48])])
+    core.loads([Load::at(HEAP).bytes(bytes(heap)), Load::at(CODE).flags(R | X).bytes(vec![0x90; 48])])
         .load(Load::at(STACK).bytes(bytes(&stack)))
         .note(notes::prstatus_with(TID, &registers))
 }
@@ -439,6 +445,51 @@ fn what_objects_own_outside_of_the_heap_is_told() {
     // The fourth node has no root.
     assert!(told.text.contains("Retained by roots (Stack) 4.12 KiB"), "{}", told.text);
     assert!(told.text.contains("256 B belong to unreachable objects"), "{}", told.text);
+}
+
+/// Blocks of malloc behind the nodes, and a mapping behind one of them. The list's nodes are live, the last one is not.
+#[test]
+fn native_memory_is_divided_among_its_holders() {
+    let silent = Progress::silent();
+    let mut malloc = Fake::new(VERSIONS[3]);
+    let used: Vec<u64> = malloc.expected.iter().filter(|c| c.1 == 0x90 && c.2 == "used").map(|c| c.0).collect();
+    let block = |i: usize| used[i];
+    // A name of a live node leads to 4; another one to the mapping; what follows the third node leads to 4 and 5.
+    for (from, to) in [(block(0), block(4)), (block(1), NATIVE), (block(2), block(4)), (block(3), block(6))] {
+        malloc.put(from, to);
+    }
+    malloc.put(block(2) + 8, block(5));
+    // The dead node's name leads to a live one's.
+    malloc.put(block(3) + 8, block(0));
+    let node = |number: u64| HEAP + 24 * number;
+    let nodes = [[1, node(1), block(0)], [1, node(2), block(1)], [1, block(2), 0], [1, node(0), block(3)]];
+    let words: Vec<u64> = nodes.into_iter().flatten().chain([2, 5, 0, 0]).collect();
+    let file = core_on(malloc.core(), &words).load(Load::at(NATIVE).bytes(vec![7; 0x2000])).write();
+    let process = Process::open(file.path(), &Options::default(), &silent).unwrap();
+    let session = Session::with_runtimes(&process, vec![Box::new(Toy::new(&process))]);
+    let answer = commands::holders(&session, None, &silent);
+    let rows: Vec<_> = answer
+        .holders
+        .iter()
+        .map(|row| (row.field.as_deref(), row.state, row.malloc.count, row.alone, row.shared, &row.shared_with))
+        .collect();
+    let sum = |blocks: u64, mapped: u64| HeldTotal {
+        malloc: ChunkSum { count: blocks, bytes: 0x90 * blocks },
+        mmap: ChunkSum { count: mapped, bytes: 0x2000 * mapped },
+    };
+    let (live, dead) = (Some(OwnerState::Live), Some(OwnerState::Dead));
+    let expected = [
+        (Some("name"), live, 2, sum(1, 1), Some(sum(2, 0)), Some("Node.next".to_owned())),
+        (Some("next"), live, 1, sum(2, 0), Some(sum(1, 0)), Some("Node.name".to_owned())),
+        (Some("name"), dead, 1, sum(2, 0), Some(sum(2, 0)), Some("Node.name".to_owned())),
+    ];
+    assert_eq!(rows.len(), expected.len());
+    for (row, expected) in rows.into_iter().zip(expected) {
+        assert_eq!((row.0, row.1, row.2, row.3, row.4, row.5.clone()), expected);
+    }
+    assert_eq!((answer.total.malloc.count, answer.reached), (4, sum(7, 1)));
+    let by_state: Vec<_> = answer.by_state.iter().map(|sum| (sum.state, sum.reached)).collect();
+    assert_eq!(by_state, [(live, sum(5, 1)), (dead, sum(2, 0))]);
 }
 
 /// What no root reaches is called unreachable, and what a collection would free, only as far as that was checked.

@@ -139,7 +139,11 @@ pub(super) const EXAMPLES: &[Example] = &[
         "holders",
         "coremap holders --top 10 core",
         "list the managed types that own the most native memory",
-        &[("Reaches", "bytes reachable from these blocks, possibly from others too")],
+        &[
+            ("Alone", "native memory that only this row reaches, through malloc blocks too"),
+            ("Shared", "what other rows reach too: do not add it up"),
+            ("State", "live, dead (a collection frees it), queued (its finalizer is due)"),
+        ],
     ),
     example(
         "anon",

@@ -2,6 +2,8 @@
 
 mod analysis;
 mod report;
+mod shares;
+mod states;
 mod table;
 
 pub use analysis::holders;

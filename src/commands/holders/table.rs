@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::commands::holders::report::{HolderRow, HoldersReport};
+use crate::commands::holders::report::{HeldTotal, HoldersReport};
 use crate::render::brief::RANKED_ROWS;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
-use crate::report::ChunkSum;
+use crate::report::{ChunkSum, OwnerState};
 use crate::units::{count, exact, human};
 
 impl Listing for HoldersReport {
@@ -32,7 +32,10 @@ impl Render for HoldersReport {
             .number("Blocks")
             .number("Mmap")
             .number("Blocks")
-            .number("Reaches")
+            .number("Alone")
+            .number("Shared")
+            .optional()
+            .text("State")
             .optional()
             .text("Example")
             .optional()
@@ -47,12 +50,22 @@ impl Render for HoldersReport {
                 number(&h.malloc),
                 bytes(&h.mmap),
                 number(&h.mmap),
-                h.reaches.as_ref().map_or_else(|| "-".into(), bytes),
+                both(&h.alone),
+                h.shared.as_ref().map_or_else(|| "-".into(), both),
+                h.state.map_or_else(|| "-".into(), |state| state.to_string()),
                 h.object.to_string(),
-                place(h),
+                h.place(),
             ]);
         }
         doc.table(table);
+        for h in self.holders.iter().filter(|h| !h.of_runtime) {
+            if let Some((shared, with)) = h.shared.as_ref().zip(h.shared_with.as_ref()).filter(|(s, _)| s.bytes() > 0) {
+                doc.line(format!("{} shares {} with {with}", h.place(), human(shared.bytes())));
+            }
+        }
+        if self.holders.iter().any(|h| h.of_runtime) {
+            doc.line("the last rows are the runtime's own structures: threads, assemblies");
+        }
         let t = &self.total;
         doc.line(format!(
             "objects point at {} ({}) and at {} or blocks in them ({})",
@@ -61,6 +74,17 @@ impl Render for HoldersReport {
             count(t.mmap.count, "anonymous mapping"),
             human(t.mmap.bytes)
         ));
+        if self.reached.bytes() > t.bytes() {
+            let r = &self.reached;
+            doc.line(format!(
+                "through these blocks they reach {} ({}) and {} ({})",
+                count(r.malloc.count, "malloc block"),
+                human(r.malloc.bytes),
+                count(r.mmap.count, "anonymous mapping"),
+                human(r.mmap.bytes)
+            ));
+        }
+        self.add_states(&mut doc);
         self.add_owned(&mut doc);
         doc
     }
@@ -76,6 +100,12 @@ impl Render for HoldersReport {
             mmap_blocks: u64,
             mmap_bytes: u64,
             reaches_bytes: Option<u64>,
+            alone_bytes: u64,
+            shared_bytes: Option<u64>,
+            shared_with: Option<&'a str>,
+            state: Option<OwnerState>,
+            finalizable: Option<u64>,
+            of_runtime: bool,
             object: Addr,
             block: Addr,
         }
@@ -88,6 +118,12 @@ impl Render for HoldersReport {
             mmap_blocks: h.mmap.count,
             mmap_bytes: h.mmap.bytes,
             reaches_bytes: h.reaches.map(|r| r.bytes),
+            alone_bytes: h.alone.bytes(),
+            shared_bytes: h.shared.map(|s| s.bytes()),
+            shared_with: h.shared_with.as_deref(),
+            state: h.state,
+            finalizable: h.finalizable,
+            of_runtime: h.of_runtime,
             object: h.object,
             block: h.block,
         });
@@ -96,6 +132,28 @@ impl Render for HoldersReport {
 }
 
 impl HoldersReport {
+    /// Adds a line for what only objects in each state but `live` reach.
+    fn add_states(&self, doc: &mut Document<'_>) {
+        for sum in self.by_state.iter().filter(|sum| sum.reached.bytes() > 0) {
+            let bytes = human(sum.reached.bytes());
+            let freed = match sum.finalizable {
+                Some(true) => ": a collection and their finalizers free it",
+                Some(false) => ": a collection frees what objects with finalizers own of it",
+                None => "",
+            };
+            match sum.state {
+                Some(OwnerState::Dead) => doc.line(format!("only dead objects reach {bytes}{freed}")),
+                Some(OwnerState::Queued) => doc.line(format!(
+                    "only objects whose finalizers are due reach {bytes}: the finalizer thread has not freed it yet"
+                )),
+                Some(OwnerState::Unreached) => {
+                    doc.line(format!("{bytes} belong to objects that are not reached from the roots that were read"))
+                }
+                Some(OwnerState::Live) | None => {}
+            }
+        }
+    }
+
     /// Adds a line for each type that owns native memory.
     fn add_owned(&self, doc: &mut Document<'_>) {
         for row in &self.buffers {
@@ -118,10 +176,6 @@ fn number(sum: &ChunkSum) -> String {
     if sum.count == 0 { "-".into() } else { exact(sum.count) }
 }
 
-fn place(h: &HolderRow) -> String {
-    let name = h.name.as_ref().map_or_else(|| "?".into(), |n| n.shown());
-    match &h.field {
-        Some(field) => format!("{name}.{}", field.shown()),
-        None => name,
-    }
+fn both(sum: &HeldTotal) -> String {
+    if sum.bytes() == 0 { "-".into() } else { human(sum.bytes()) }
 }

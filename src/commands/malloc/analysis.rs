@@ -125,7 +125,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
         trim_threshold: p.trim_threshold,
     });
     report.sizes = size_classes(&sizes, &mapped.sizes);
-    report.findings = findings::equal_blocks(&report);
+    report.findings = findings::equal_blocks(&report, owns_native(session));
     report.findings.extend(findings::arenas(session.process, &report));
     report.clusters_total = report.clusters.len() as u64;
     report.clusters.truncate(options.limit.unwrap_or(usize::MAX));
@@ -367,4 +367,9 @@ fn reason(lost: &UnwalkedRange) -> String {
         Damage::BadSize(word) => format!("invalid chunk size {word:#x}; the walk resumes at the next run of chunks"),
         Damage::Foreign => "allocated by another user of sbrk".into(),
     }
+}
+
+/// Whether objects of a managed heap may own blocks of malloc. Objects that are blocks themselves do not count.
+fn owns_native(session: &Session<'_>) -> bool {
+    session.runtimes().iter().any(|runtime| !runtime.frees_at_once() && runtime.heap().is_some())
 }

@@ -168,8 +168,9 @@ pub(in crate::commands) fn whole(allocator: Option<AllocatorName>) -> &'static s
     if allocator.is_some() { "allocator" } else { "malloc" }
 }
 
-/// Reports equal blocks with a large share of their allocator's used bytes.
-pub(super) fn equal_blocks(report: &MallocReport) -> Vec<Finding> {
+/// Reports equal blocks with a large share of their allocator's used bytes. `managed`: objects of a managed heap may own
+/// them. A word that points at a block is then often in another block, and `refs` goes no further.
+pub(super) fn equal_blocks(report: &MallocReport, managed: bool) -> Vec<Finding> {
     report
         .clusters
         .iter()
@@ -193,22 +194,26 @@ pub(super) fn equal_blocks(report: &MallocReport) -> Vec<Finding> {
                 _ => String::new(),
             };
             let mapped = if c.mmapped { " with separate mappings" } else { "" };
+            let refs = format!("`coremap refs {}` shows what, if anything, points at one of them", c.example);
+            let (command, help) = match managed {
+                true => ("holders".to_owned(), format!("`coremap holders` shows the objects that lead to such blocks, {refs}")),
+                false => (format!("refs {}", c.example), refs),
+            };
             Finding {
                 id: "malloc-equal-blocks",
                 severity: Severity::Warning,
                 text: format!(
                     "{} {equal}{name} blocks of {} bytes ({} in all{written}){mapped}{content}: {} % of used {name} memory. \
-                     `coremap refs {}` shows what, if anything, points at one of them.",
+                     {help}.",
                     exact(c.count),
                     exact(c.size),
                     round(c.bytes),
                     c.bytes.saturating_mul(100).checked_div(used).unwrap_or(0),
-                    c.example
                 ),
                 evidence: format!("used chunks of one size; first at {}", c.example),
                 bytes: Some(c.weight()),
                 confidence: Some(Confidence::Derived),
-                command: Some(format!("refs {}", c.example)),
+                command: Some(command),
                 within: Some(whole(c.allocator)),
                 ..Finding::default()
             }

@@ -335,6 +335,11 @@ impl Blocks {
         self.parts.get(self.index.find(addr.get())?)
     }
 
+    /// Returns the number of the part that contains `addr`.
+    pub(crate) fn part_of(&self, addr: Addr) -> Option<usize> {
+        self.index.find(addr.get())
+    }
+
     /// Returns the block that contains `addr`, used or free.
     pub fn at(&self, addr: Addr) -> Option<Block> {
         let part = self.part(addr)?;
@@ -412,6 +417,14 @@ impl BlockMarks {
         let (bit, Some(word)) = (id.bit(), self.words.get(id.word())) else { return false };
         // Most blocks are already marked, and a load is cheaper than a locked write.
         word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
+    }
+
+    /// Removes the mark of a block.
+    #[inline]
+    pub fn clear(&self, id: BlockId) {
+        if let Some(word) = self.words.get(id.word()) {
+            word.fetch_and(!id.bit(), Ordering::Relaxed);
+        }
     }
 
     /// Whether a block is marked.

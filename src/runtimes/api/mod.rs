@@ -44,6 +44,7 @@ pub use id::RuntimeId;
 pub use names::FieldKey;
 pub(crate) use names::ObjectNames;
 pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};
+pub(crate) use roots::FINALIZER_QUEUE;
 pub use roots::{FrameSlotLocation, RefFrame, RefLocation, Root, RootKind, Roots, StackCoverage};
 pub use runtime::{
     KindBytes, LightThread, Locks, ManagedRuntime, ManagedThread, ManagedThreads, RuntimeFindings, Structure,

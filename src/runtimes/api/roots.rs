@@ -21,6 +21,9 @@ pub enum RootKind {
     StackWord,
 }
 
+/// Objects whose finalizers are due, in .NET.
+pub(crate) const FINALIZER_QUEUE: RootKind = RootKind::Of(u8::MAX, "FinalizerQueue");
+
 impl RootKind {
     /// Name of the kind in reports.
     pub fn name(self) -> &'static str {

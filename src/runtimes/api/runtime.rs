@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::diag::WarningCode;
 use crate::facts::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 use crate::map::{Claims, Confidence, Kind};
@@ -132,6 +132,23 @@ pub trait ManagedRuntime: Sync {
     /// separates them from objects.
     fn buffer_of(&self, addr: Addr) -> Option<OwnedBuffer> {
         buffer_at(self.buffers(), addr).cloned()
+    }
+
+    /// What the object of a root represents, as text: a thread with its name. `None` if it is an ordinary object.
+    fn represents(&self, _object: Addr) -> Option<String> {
+        None
+    }
+
+    /// Whether the runtime's own structure for an object begins at `_at`: a thread, an assembly. The objects that
+    /// represent such structures point at them.
+    fn is_own_structure(&self, _at: Addr) -> bool {
+        false
+    }
+
+    /// The image of the runtime's library. A malloc block that begins with a pointer into it is a C++ object of the
+    /// runtime. `None` if the image contains code of the program too.
+    fn image(&self) -> Option<AddrRange> {
+        None
     }
 
     /// Whether an unreferenced object is freed at once, except in a cycle. An object that is counted is then not

@@ -1,13 +1,15 @@
 //! One CoreCLR of a process, read on demand.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
 use crate::diag::{WarningCode, was_read};
 use crate::facts::{FrameRow, ObjectReport, RuntimeRow, ThreadRow, ThrownRow, WaitRow};
 use crate::map::kind_facts::Contents;
 use crate::map::{Claims, Confidence, Kind};
+use crate::memory::Memory;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::anatomy::Anatomy;
@@ -20,7 +22,9 @@ use crate::runtimes::clr_gc::{Gc, finalizers, handle_at};
 use crate::runtimes::coreclr::claim::read_heaps;
 use crate::runtimes::coreclr::gc::{self, handles};
 use crate::runtimes::coreclr::heap::Heap;
+use crate::runtimes::coreclr::loader;
 use crate::runtimes::coreclr::locks::LockTable;
+use crate::runtimes::coreclr::runtime::CORECLR;
 use crate::runtimes::coreclr::threads::{self, Locks, ThreadTable, stack_refs};
 use crate::runtimes::coreclr::{Detection, Handle, Heaps, Methods, Runtime, StackRefs, TypeSystem, detect, object};
 use crate::words::GcMode;
@@ -37,6 +41,9 @@ pub struct CoreClr<'p> {
     locks: OnceLock<(Locks, Vec<String>)>,
     lock_table: OnceLock<LockTable>,
     handles_warned: OnceLock<()>,
+    own_structures: OnceLock<HashSet<Addr>>,
+    /// Threads by the object that represents them, as text.
+    thread_objects: OnceLock<HashMap<Addr, String>>,
 }
 
 impl<'p> CoreClr<'p> {
@@ -65,6 +72,8 @@ impl<'p> CoreClr<'p> {
             locks: OnceLock::new(),
             lock_table: OnceLock::new(),
             handles_warned: OnceLock::new(),
+            own_structures: OnceLock::new(),
+            thread_objects: OnceLock::new(),
         }
     }
 
@@ -256,6 +265,38 @@ impl ManagedRuntime for CoreClr<'_> {
             };
         let handle = if may_be_handle { handle_at(CoreClr::handles(self), addr) } else { None };
         handle.or_else(|| if has_descriptors { self.types().descriptor_at(addr) } else { None })
+    }
+
+    fn represents(&self, object: Addr) -> Option<String> {
+        let named = || {
+            let threads = self.thread_table().by_address.values().map(|entry| &entry.thread);
+            let of = |thread: &threads::ManagedThread| {
+                let object = self.process.memory.ptr(thread.exposed_object?).ok().filter(|o| !o.is_null())?;
+                let tid = thread.os_id.filter(|&id| id != 0).map(|id| format!("thread {id}"))?;
+                let name = self.types().thread_name(thread).filter(|name| !name.is_empty());
+                Some((object, name.map_or_else(|| tid.clone(), |name| format!("{tid} \"{}\"", printable(&name)))))
+            };
+            threads.filter_map(of).collect()
+        };
+        self.thread_objects.get_or_init(named).get(&object).cloned()
+    }
+
+    fn is_own_structure(&self, at: Addr) -> bool {
+        let read = || {
+            let (memory, types) = (&self.process.memory, self.types());
+            // An object represents a DomainAssembly up to .NET 8, then its Assembly.
+            let assemblies = loader::domain_assemblies(memory, &self.runtime).unwrap_or_default();
+            let modules = types.loaded_modules();
+            let of_modules = modules.iter().filter_map(|&module| types.view("Module", module).ptr("Assembly").ok());
+            let threads = self.thread_table().by_address.keys().copied();
+            threads.chain(of_modules).chain(assemblies).chain(modules.iter().copied()).collect()
+        };
+        self.own_structures.get_or_init(read).contains(&at)
+    }
+
+    fn image(&self) -> Option<AddrRange> {
+        let module = self.process.modules.iter().find(|module| module.range.start == self.runtime.base)?;
+        (module.name() == CORECLR).then_some(module.range)
     }
 
     fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {

@@ -1,11 +1,13 @@
 //! A HotSpot VM of a process, with its parts that were read so far.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
 use crate::diag::{Warning, WarningCode, was_read};
 use crate::facts::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
+use crate::image::modules::file_name;
 use crate::map::{Claims, Confidence};
 use crate::phase::Phase;
 use crate::process::Process;
@@ -19,7 +21,7 @@ use crate::runtimes::hotspot::classes::Classes;
 use crate::runtimes::hotspot::code::Code;
 use crate::runtimes::hotspot::heap::{Collector, Heap, Spaces};
 use crate::runtimes::hotspot::threads::{JavaThread, Locks, Threads, java_threads};
-use crate::runtimes::hotspot::vm::{Detection, Vm, VmError, detect};
+use crate::runtimes::hotspot::vm::{Detection, LIBJVM, Vm, VmError, detect};
 use crate::runtimes::hotspot::{Nmt, buffers, claim, findings, object, roots, threads};
 
 /// A HotSpot VM. Each part is read on first use and cached.
@@ -35,6 +37,7 @@ pub struct HotSpot<'p> {
     pub(super) locks: OnceLock<Locks>,
     buffers: OnceLock<Vec<OwnedBuffer>>,
     nmt: OnceLock<Option<Nmt<'p>>>,
+    own_structures: OnceLock<HashSet<Addr>>,
 }
 
 impl<'p> HotSpot<'p> {
@@ -59,9 +62,9 @@ impl<'p> HotSpot<'p> {
     fn new(vm: Arc<Vm<'p>>) -> Result<HotSpot<'p>, (Arc<Vm<'p>>, VmError)> {
         let classes = Classes::new(vm.clone()).map_err(|e| (vm.clone(), e))?;
         let (spaces, java_threads, heap, code, threads, locks) = Default::default();
-        let (buffers, nmt) = Default::default();
+        let (buffers, nmt, own_structures) = Default::default();
         let classes = Arc::new(classes);
-        Ok(HotSpot { vm, classes, spaces, java_threads, heap, code, threads, locks, buffers, nmt })
+        Ok(HotSpot { vm, classes, spaces, java_threads, heap, code, threads, locks, buffers, nmt, own_structures })
     }
 
     /// Returns the VM and its tables.
@@ -154,6 +157,17 @@ impl ManagedRuntime for HotSpot<'_> {
 
     fn heap(&self) -> Option<&dyn api::Heap> {
         self.objects().map(|heap| heap as &dyn api::Heap)
+    }
+
+    fn is_own_structure(&self, at: Addr) -> bool {
+        // A thread points at its JavaThread, a class loader at its ClassLoaderData.
+        let threads = || self.java_threads().iter().map(|thread| thread.address);
+        let read = || threads().chain(self.classes.loaders().iter().map(|loader| loader.data)).collect();
+        self.own_structures.get_or_init(read).contains(&at)
+    }
+
+    fn image(&self) -> Option<AddrRange> {
+        (file_name(&self.vm.path) == LIBJVM).then_some(self.vm.range)
     }
 
     fn code(&self) -> &dyn ManagedCode {

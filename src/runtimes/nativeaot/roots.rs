@@ -9,7 +9,7 @@ use crate::addr::{Addr, AddrRange, WORD};
 use crate::limits;
 use crate::phase::Phase;
 use crate::registers::{self, Regs};
-use crate::runtimes::api::{FREE, Handle, Heap as _, Root, RootKind, Roots, locate};
+use crate::runtimes::api::{FINALIZER_QUEUE, FREE, Handle, Heap as _, Root, RootKind, Roots, locate};
 use crate::runtimes::clr_gc::{finalizers, lacks_handles};
 use crate::runtimes::nativeaot::claim::Heaps;
 use crate::runtimes::nativeaot::heap::Heap;
@@ -20,7 +20,6 @@ use crate::units::count;
 const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 3, "ThreadStatics");
 const EXCEPTION: RootKind = RootKind::Of(u8::MAX - 2, "Exception");
 const FRAME: RootKind = RootKind::Of(u8::MAX - 1, "GCFrame");
-const FINALIZER_QUEUE: RootKind = RootKind::Of(u8::MAX, "FinalizerQueue");
 
 /// Reason for scanning stacks word by word.
 const WHY: &str = "coremap does not read the GC reference maps of NativeAOT frames";

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use crate::addr::{Addr, WORD, union};
 use crate::limits;
 use crate::runtimes::api::{
-    FREE, FrameSlotLocation, Heap as _, RefLocation, Root, RootKind, Roots, StackCoverage, locate,
+    FINALIZER_QUEUE, FREE, FrameSlotLocation, Heap as _, RefLocation, Root, RootKind, Roots, StackCoverage, locate,
 };
 use crate::runtimes::clr_gc::{finalizers, lacks_handles};
 use crate::runtimes::coreclr::Heaps;
@@ -26,7 +26,6 @@ use crate::sums::SaturatingSum;
 const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 1, "ThreadStatics");
 
 /// An object whose finalizer is due.
-const FINALIZER_QUEUE: RootKind = RootKind::Of(u8::MAX, "FinalizerQueue");
 
 /// Returns all roots of `heap`. `stacks`: references on thread stacks.
 pub(in crate::runtimes::coreclr) fn roots(heap: &Heap<'_>, heaps: &Heaps, stacks: &[StackRefs]) -> Roots {

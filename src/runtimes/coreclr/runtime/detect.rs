@@ -121,7 +121,7 @@ pub fn detect(process: &Process) -> Vec<Detection> {
 }
 
 /// Name of the runtime's library, unless it is inside the program.
-const CORECLR: &str = "libcoreclr.so";
+pub(in crate::runtimes::coreclr) const CORECLR: &str = "libcoreclr.so";
 
 fn detect_module(process: &Process, index: usize, module: &Module) -> Detection {
     let named = module.name() == CORECLR;

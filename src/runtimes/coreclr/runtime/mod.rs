@@ -4,5 +4,6 @@ mod candidates;
 mod detect;
 mod globals;
 
+pub(super) use detect::CORECLR;
 pub use detect::{Detection, Runtime, detect};
 pub(super) use globals::GlobalsError;

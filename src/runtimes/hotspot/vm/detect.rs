@@ -11,7 +11,7 @@ use crate::runtimes::hotspot::vm::flags::Flags;
 use crate::runtimes::hotspot::vm::{Tables, Vm, VmError, VmStruct};
 
 /// Name of the VM's library, unless it is linked into the program.
-const LIBJVM: &str = "libjvm.so";
+pub(in crate::runtimes::hotspot) const LIBJVM: &str = "libjvm.so";
 
 /// The export that no other library has.
 const STRUCTS: &str = "gHotSpotVMStructs";

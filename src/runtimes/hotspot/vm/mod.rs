@@ -6,6 +6,7 @@ mod flags;
 mod tables;
 mod view;
 
+pub(super) use detect::LIBJVM;
 pub use detect::{Detection, detect};
 pub use tables::{Field, Tables, VmError};
 pub use view::VmStruct;
