@@ -167,12 +167,21 @@ impl<'p> Session<'p> {
         Some(self.walk(walker, self.thread(tid)?))
     }
 
-    /// The marks of all runtimes on a thread's stack, lowest first.
+    /// The marks of all runtimes on a thread's stacks, in the order in which the walk meets them. On one stack they are
+    /// in the order of addresses. Those on the stack of a signal handler precede those on the thread's own, which may be
+    /// lower.
     fn marks(&self, tid: u32) -> Vec<Mark> {
         let of = |runtime: &&dyn ManagedRuntime| runtime.threads().by_tid.get(&tid).cloned().unwrap_or_default();
         let mut marks: Vec<Mark> = self.runtimes().iter().flat_map(of).flat_map(|thread| thread.marks).collect();
-        marks.sort_by_key(|mark| mark.addr);
+        let own = self.stacks().of(tid).map(|own| own.stack);
+        marks.sort_by_key(|mark| (own.is_some_and(|own| own.contains(mark.addr)), mark.addr));
         marks
+    }
+
+    /// Stack pointers of a thread at which a signal interrupted managed code, as the runtimes stored them.
+    pub(crate) fn interrupted(&self, tid: u32) -> Vec<Addr> {
+        let marks = self.marks(tid).into_iter().filter(|mark| mark.exact);
+        marks.filter_map(|mark| Some(mark.regs?.sp())).collect()
     }
 
     /// Adds warnings about threads of the runtimes that could not be read.

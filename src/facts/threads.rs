@@ -137,6 +137,7 @@ impl FrameRow {
         match self.trust {
             Trust::FramePointer => 1,
             Trust::Scan => 2,
+            Trust::FramePointerGap => 3,
             Trust::Context | Trust::Signal | Trust::UnwindData | Trust::Frame => 0,
         }
     }
@@ -146,7 +147,8 @@ impl FrameRow {
         match doubt {
             0 => "",
             1 => " (by frame pointer)",
-            _ => " (by scan)",
+            2 => " (by scan)",
+            _ => " (by frame pointer; a frame may be missing before it)",
         }
     }
 

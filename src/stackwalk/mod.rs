@@ -43,8 +43,13 @@ pub struct Walker<'a, 'p> {
 struct WalkState {
     arch: Arch,
     frames: Vec<StackFrame>,
-    /// Marks not passed yet, lowest first.
+    /// Marks not passed yet, in the order of the walk.
     pending: VecDeque<Mark>,
+    /// The thread's own stack, and the one that the walk is on.
+    own: Option<AddrRange>,
+    here: Option<AddrRange>,
+    /// Registers that signals interrupted, of marks that were passed.
+    interrupted: Vec<Regs>,
     /// Listed methods without a frame so far.
     runs: ListedRuns,
     seen: HashSet<(Addr, Addr)>,
@@ -86,7 +91,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         Walker { limit, ..self }
     }
 
-    /// Walks the stack of a thread. `marks` are the runtimes' marks on it, lowest first.
+    /// Walks the stack of a thread. `marks` are the runtimes' marks on it, in the order of the walk.
     pub fn walk(&self, thread: &Thread, marks: Vec<Mark>) -> StackWalk {
         let of = |&(id, list): &(RuntimeId, &dyn ListedMethods)| {
             list.runs(thread.tid).into_iter().map(move |run| (id, run)).collect::<Vec<_>>()
@@ -98,6 +103,9 @@ impl<'a, 'p> Walker<'a, 'p> {
             arch: self.process.arch(),
             frames: Vec::new(),
             pending: marks.into(),
+            own: self.stacks.of(thread.tid).map(|own| own.stack),
+            here: None,
+            interrupted: Vec::new(),
             runs: ListedRuns::new(runs),
             seen: HashSet::new(),
             scans: 0,
@@ -110,6 +118,7 @@ impl<'a, 'p> Walker<'a, 'p> {
                 break End::TooMany;
             }
             let stack = self.stack_at(thread.tid, step.regs.sp());
+            state.here = stack;
             let next = match self.frame_at(thread.tid, &step, stack) {
                 Some((runtime, frame)) => self.unwind_identified(&mut state, &step, stack, runtime, frame),
                 None => match self.managed_at(&step) {
@@ -118,13 +127,13 @@ impl<'a, 'p> Walker<'a, 'p> {
                 },
             };
             match next {
-                Ok(next) => step = next,
+                Ok(next) => step = state.original(next),
                 Err(end) => break end,
             }
             // A signal's trampoline was not called: its frame begins exactly there.
             step.exact |= self.unwinder.is_signal_return(step.regs.ip());
         };
-        state.pass(Addr::MAX);
+        state.pass_first(state.pending.len());
         let rest = state.runs.rest();
         if !runs::insert(&mut state.frames, None, rest, self.limit) {
             end = End::TooMany;
@@ -207,7 +216,8 @@ impl<'a, 'p> Walker<'a, 'p> {
 
     /// The stack that contains `sp`: one of the thread's, or the mapping there.
     fn stack_at(&self, tid: u32, sp: Addr) -> Option<AddrRange> {
-        let used = self.stacks.at(tid, sp).map(|s| s.stack);
+        // After an overflow, the stack pointer is in the guard.
+        let used = self.stacks.around(tid, sp).map(|s| AddrRange::new(s.stack.start.min(sp), s.stack.end));
         used.or_else(|| self.process.space().pieces.at(sp).map(|p| p.range))
     }
 
@@ -308,6 +318,7 @@ impl<'a, 'p> Walker<'a, 'p> {
             Some(regs) => kept && up.regs.sp() <= regs.sp(),
             None => true,
         });
+        let chained = chained.map(|up| self.with_skipped(step, up));
         if let Some(up) = chained.or_else(|| state.follow(marked?)) {
             return Ok(up);
         }
@@ -332,12 +343,47 @@ impl<'a, 'p> Walker<'a, 'p> {
         }
     }
 
+    /// The caller of a frame without unwind data whose frame pointer leads to `up`. If the frame belongs to a function
+    /// that has not set the frame pointer, `up` is the caller's caller. Then the caller's return address is on the stack
+    /// below, and its own unwind data lead to `up` too.
+    fn with_skipped(&self, step: &UnwoundFrame, up: UnwoundFrame) -> UnwoundFrame {
+        // On arm64 every function has a frame record.
+        if self.process.arch() != Arch::X86_64 {
+            return up;
+        }
+        let mut unknown = false;
+        for caller in self.unwinder.skipped(step, &up) {
+            let managed = self.managed_at(&caller).and_then(|(runtime, _)| self.code(runtime));
+            let above = match managed {
+                Some(code) => code.unwind(&caller.regs, false).ok(),
+                None => self.unwinder.by_unwind_data(&caller).ok().map(|up| up.regs),
+            };
+            let Some(above) = above else {
+                unknown = true;
+                continue;
+            };
+            if (above.ip(), above.sp()) != (up.regs.ip(), up.regs.sp()) {
+                // Left over from an earlier call.
+                continue;
+            }
+            // A leftover of another method is unwound by a frame pointer that is not its own. Its size then differs.
+            match managed.map_or(Some(above.sp()), |code| code.caller_sp_from_sp(&caller.regs)) {
+                Some(sp) if sp == above.sp() => return caller,
+                Some(sp) if sp > above.sp() => {}
+                // It may have allocated more on the stack than its prolog.
+                Some(_) | None => unknown = true,
+            }
+        }
+        UnwoundFrame { trust: if unknown { Trust::FramePointerGap } else { up.trust }, ..up }
+    }
+
     /// Index of the next pending mark that leads to code.
     fn next_mark(&self, state: &WalkState, step: &UnwoundFrame) -> Option<usize> {
         state.pending.iter().position(|frame| {
             let Some(regs) = &frame.regs else { return false };
             let fresh = (regs.ip(), regs.sp()) != (step.regs.ip(), step.regs.sp());
-            fresh && regs.sp() >= step.regs.sp() && self.unwinder.is_code(regs.ip())
+            let upward = regs.sp() >= step.regs.sp() || state.leads_back(regs.sp());
+            fresh && upward && self.unwinder.is_code(regs.ip())
         })
     }
 
@@ -353,11 +399,23 @@ impl<'a, 'p> Walker<'a, 'p> {
 }
 
 impl WalkState {
-    /// Adds the marks below `limit` as frames.
+    /// Adds the marks below `limit` as frames. On the stack of a signal handler, those on the thread's own stack come
+    /// later.
     fn pass(&mut self, limit: Addr) {
-        while self.pending.front().is_some_and(|f| f.addr < limit) {
+        let elsewhere = !self.is_on_own();
+        let is_own = |at: Addr| self.own.is_some_and(|own| own.contains(at));
+        let passed =
+            |f: &Mark| if is_own(f.addr) { !elsewhere && f.addr < limit } else { f.addr < limit || !elsewhere };
+        let count = self.pending.iter().take_while(|f| passed(f)).count();
+        self.pass_first(count);
+    }
+
+    /// Adds the first `count` marks as frames.
+    fn pass_first(&mut self, count: usize) {
+        for _ in 0..count {
             let Some(frame) = self.pending.pop_front() else { return };
             self.marked |= frame.regs.is_some();
+            self.interrupted.extend(frame.regs.clone().filter(|_| frame.exact));
             let regs = frame.regs.clone().unwrap_or_else(|| Regs::new(self.arch, Addr::NULL, frame.addr));
             let ip = frame.regs.as_ref().map_or(Addr::NULL, Regs::ip);
             let (sp, exact) = (frame.addr, frame.exact);
@@ -376,8 +434,35 @@ impl WalkState {
     /// Continues at the registers of a mark.
     fn follow(&mut self, at: usize) -> Option<UnwoundFrame> {
         let frame = self.pending.get(at)?.clone();
-        self.pass(frame.addr.saturating_add(1));
+        self.pass_first(at.saturating_add(1));
         Some(UnwoundFrame { regs: frame.regs?, exact: frame.exact, trust: Trust::Frame })
+    }
+
+    /// Whether the walk is on the thread's own stack, or on one that is not known to be another.
+    fn is_on_own(&self) -> bool {
+        match (self.own, self.here) {
+            (Some(own), Some(here)) => own.intersect(&here).is_some(),
+            (None, _) | (_, None) => true,
+        }
+    }
+
+    /// Whether `sp` is on the thread's own stack while the walk is on another one, to which no walk returns.
+    fn leads_back(&self, sp: Addr) -> bool {
+        !self.is_on_own() && self.own.is_some_and(|own| own.contains(sp))
+    }
+
+    /// The frame that a signal interrupted, in place of a runtime's imitation of it.
+    ///
+    /// .NET's handler of an overflow runs on a stack of its own. There it makes a frame that seems to be called from the
+    /// interrupted instruction, but has the wrong stack pointer. The mark has the right one.
+    fn original(&mut self, next: UnwoundFrame) -> UnwoundFrame {
+        let elsewhere = |sp: Addr| self.here.is_some_and(|here| !here.contains(sp));
+        let is_original =
+            |regs: &Regs| regs.ip() == next.regs.ip() && regs.sp() != next.regs.sp() && elsewhere(regs.sp());
+        match self.interrupted.iter().position(is_original) {
+            Some(at) => UnwoundFrame { regs: self.interrupted.swap_remove(at), exact: true, trust: Trust::Frame },
+            None => next,
+        }
     }
 
     fn push(&mut self, step: &UnwoundFrame, kind: FrameKind) {

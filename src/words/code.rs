@@ -17,6 +17,9 @@ words! {
         Frame = "frame",
         /// A frame pointer.
         FramePointer = "frame pointer",
+        /// A frame pointer, where the stack below it has another return address: a function without a frame pointer does
+        /// not change it, so that the frame before this one may be missing.
+        FramePointerGap = "frame pointer, a frame may be missing",
         /// A word on the stack that is an address right after a call.
         Scan = "scan",
     }
@@ -25,7 +28,7 @@ words! {
 impl Trust {
     /// Whether the frame is a guess.
     pub fn is_guess(self) -> bool {
-        matches!(self, Trust::FramePointer | Trust::Scan)
+        matches!(self, Trust::FramePointer | Trust::FramePointerGap | Trust::Scan)
     }
 }
 

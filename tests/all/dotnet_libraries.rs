@@ -69,3 +69,54 @@ fn buffers_of_an_event_session_are_named_with_their_limit_and_writer() {
         assert_eq!((&finding["severity"], number(&finding["bytes"])), (&"warning".into(), size));
     }
 }
+
+/// Where the thread was when its stack overflowed, by the runtime's context record: 32 bytes below the stack.
+const OVERFLOWED: (u64, u64) = (0x7f4c_b4e7_9e0c, 0x7f40_baf3_3fe0);
+
+/// The thread "importer", its stack, and the function of libcoreclr.so that frame pointers alone skip: its file's unwind
+/// data lead from write() to 0x63a1e1.
+const IMPORTER: u64 = 26_992;
+const IMPORTERS_STACK: (u64, u64) = (0x7f40_baf3_4000, 0x7f40_baf7_4000);
+
+fn hex(value: &Value) -> u64 {
+    u64::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+}
+
+/// The handler of an overflow runs on a stack of its own, which is higher than the thread's. The runtime's first Frame is
+/// there, the next one on the thread's own stack.
+#[test]
+fn an_overflow_is_found_from_the_handlers_stack() {
+    for name in names("overflow") {
+        let stacks = ask(name, &["stacks"]);
+        let own = list(&stacks, "stacks").iter().find(|row| row["tid"] == IMPORTER).unwrap();
+        assert_eq!((hex(&own["low"]), hex(&own["high"])), IMPORTERS_STACK);
+        assert_eq!((hex(&own["sp"]), &own["overflowed"]), (OVERFLOWED.1, &true.into()), "{own}");
+        let finding = list(&stacks, "findings").iter().find(|finding| finding["id"] == "stack-overflow").unwrap();
+        assert!(finding["text"].as_str().unwrap().contains("Thread 26992 overflowed its 256 KiB stack"), "{finding}");
+
+        let threads = ask(name, &["threads", "--tid", "26992"]);
+        let frames = list(&list(&threads, "threads")[0], "frames");
+        let at = frames.iter().position(|f| (hex(&f["ip"]), hex(&f["sp"])) == OVERFLOWED).unwrap();
+        let above = frames[at + 1..].iter().filter(|f| f["kind"] != "frame").map(|f| hex(&f["sp"]));
+        assert!(above.clone().count() > 50 && above.clone().is_sorted(), "{frames:?}");
+        assert!(above.into_iter().all(|sp| (IMPORTERS_STACK.0..IMPORTERS_STACK.1).contains(&sp)), "{frames:?}");
+        let warnings = list(&threads, "warnings");
+        assert!(!warnings.iter().any(|w| w["message"].as_str().unwrap().contains("explicit Frames")), "{warnings:?}");
+        // This core lacks the unwind data of libcoreclr.so.
+        assert_eq!(frames[1]["trust"], "frame pointer, a frame may be missing", "{}", frames[1]);
+    }
+}
+
+/// The handle of a Thread object is that thread. The program wrote its threads' names and ids (truth.json).
+#[test]
+fn a_root_that_references_a_thread_object_has_its_name() {
+    let locks = ask("dotnet11-heap", &["syncblocks"]);
+    let join = list(&locks, "locks").iter().find(|lock| lock["kind"] == "join").unwrap();
+    let answer = ask("dotnet11-heap", &["gcroot", join["object"].as_str().unwrap()]);
+    // Other roots lead to it through other objects.
+    let own: Vec<&Value> = list(&answer, "paths").iter().filter(|path| list(path, "chain").len() == 1).collect();
+    let handle = own.iter().find(|path| path["root_kind"] == "StrongHandle").unwrap();
+    assert_eq!(handle["root_name"], "thread 3152 \"ring 3\"", "{answer}");
+    let others = list(&answer, "paths").iter().filter(|path| path["root_name"] == handle["root_name"]);
+    assert!(others.clone().count() > 0 && others.clone().all(|path| list(path, "chain").len() == 1), "{answer}");
+}

@@ -124,9 +124,11 @@ fn fiber_stacks(session: &Session<'_>) -> Vec<ThreadStack> {
 fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> StackRow {
     let own = s.state.is_own();
     let lost = own && s.tid.is_some_and(|tid| session.stacks().blank.contains(&tid));
+    // The runtime's handler may run on a stack that no signal frame leads from.
+    let stored = || s.tid.filter(|_| own).and_then(|tid| interrupted(session, s, tid));
+    let sp = s.sp.or_else(stored);
     let scanned = zeros.filter(|_| !lost).map(|z| z.within(s.stack));
-    let kind =
-        session.map().region_at(s.sp.filter(|sp| s.stack.contains(*sp)).unwrap_or(s.zone.end.max(s.stack.start)));
+    let kind = session.map().region_at(sp.filter(|sp| s.stack.contains(*sp)).unwrap_or(s.zone.end.max(s.stack.start)));
     StackRow {
         tid: s.tid.filter(|_| own),
         used_by: s.tid.filter(|_| !own),
@@ -146,10 +148,11 @@ fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> Stack
             (None, _) if s.confidence == Confidence::Heuristic => None,
             (None, _) => Some(s.zone.len()),
         },
-        sp: s.sp,
+        sp,
         current: s.current,
+        overflowed: sp.is_some_and(|sp| s.overflowed_to(sp)),
         // After an overflow, the stack pointer is in the guard.
-        in_use: s.sp.map(|sp| s.stack.end.since(sp.max(s.stack.start))),
+        in_use: sp.map(|sp| s.stack.end.since(sp.max(s.stack.start))),
         touched: scanned.and_then(|z| high_water_mark(session, s, z.first_written)),
         in_core: session.process.space().dumped_in(s.stack),
         lost,
@@ -159,6 +162,12 @@ fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> Stack
         source: s.source.clone(),
         ..StackRow::default()
     }
+}
+
+/// Returns the stack pointer at which a signal interrupted managed code on a thread's own stack, in its guard after an
+/// overflow.
+fn interrupted(session: &Session<'_>, s: &ThreadStack, tid: u32) -> Option<Addr> {
+    session.interrupted(tid).into_iter().filter(|sp| s.stack.contains(*sp) || s.overflowed_to(*sp)).min()
 }
 
 /// Returns the high-water mark of a stack: bytes from its lowest non-zero page up. `None` if a page below is not in the
@@ -289,13 +298,13 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
         });
     }
     for row in rows.iter().filter(|r| r.tid.is_some()) {
-        let below = row.sp.zip(row.low).filter(|(sp, low)| sp < low && row.guard.is_some_and(|g| low.since(*sp) <= g));
-        if let (Some((sp, _)), Some(tid)) = (below, row.tid) {
+        if let (Some(sp), Some(tid)) = (row.sp.filter(|_| row.overflowed), row.tid) {
+            let place = if row.state == StackState::Main { "below it" } else { "in the guard page" };
             out.push(Finding {
                 id: "stack-overflow",
                 severity: Severity::Warning,
                 text: format!(
-                    "Thread {} overflowed its {} stack: SP {sp} is in the guard page.",
+                    "Thread {} overflowed its {} stack: SP {sp} is {place}.",
                     tid_text(tid),
                     round(row.reserved.unwrap_or(0))
                 ),

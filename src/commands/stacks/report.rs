@@ -60,6 +60,8 @@ pub struct StackRow {
     pub touched: Option<u64>,
     /// Bytes that the core contains.
     pub in_core: u64,
+    /// Whether the stack pointer, or the one that a signal interrupted, is below the stack: it overflowed.
+    pub overflowed: bool,
     /// Whether the core has only zeros for it although its thread runs on it. Its contents are lost, and how much was
     /// written is unknown. gdb up to 13 writes such cores with glibc 2.42 and newer, which has the guard inside the
     /// mapping.

@@ -16,7 +16,7 @@ mod space;
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, PAGE};
 use crate::map::Confidence;
 use crate::native::stack_records::RecordLayout;
 pub use crate::words::StackState;
@@ -58,7 +58,20 @@ pub struct ThreadStack {
     pub source: String,
 }
 
+/// Gap that the kernel keeps below a main stack, where no other memory is mapped (stack_guard_gap in mm/mmap.c).
+const STACK_GAP: u64 = 256 * PAGE;
+
 impl ThreadStack {
+    /// Whether `sp` is below the stack, in its guard. Below the main stack the kernel keeps a gap instead.
+    pub fn overflowed_to(&self, sp: Addr) -> bool {
+        let guard = match (self.guard, self.state) {
+            (Some(guard), _) => guard,
+            (None, StackState::Main) => AddrRange::new(self.stack.start.saturating_sub(STACK_GAP), self.stack.start),
+            (None, _) => return false,
+        };
+        sp < self.stack.start && guard.contains(sp)
+    }
+
     /// Returns the unused part: below the stack pointer, or up to the control block if the thread ended.
     pub fn left_over(&self) -> AddrRange {
         let to = match self.tid {
@@ -125,6 +138,11 @@ impl Stacks {
     /// Returns the stack of a live thread that contains `addr`.
     pub fn at(&self, tid: u32, addr: Addr) -> Option<&ThreadStack> {
         self.used_by(tid).find(|s| s.stack.contains(addr))
+    }
+
+    /// Returns the stack of a live thread that contains `addr`, or that overflowed to `addr` in its guard.
+    pub fn around(&self, tid: u32, addr: Addr) -> Option<&ThreadStack> {
+        self.at(tid, addr).or_else(|| self.used_by(tid).find(|s| s.overflowed_to(addr)))
     }
 
     fn push(&mut self, stack: ThreadStack) {

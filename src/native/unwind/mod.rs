@@ -220,6 +220,27 @@ impl<'p> Unwinder<'p> {
         Some(UnwoundFrame { regs, exact: true, trust: if alternate { Trust::Signal } else { Trust::Scan } })
     }
 
+    /// Return addresses on the stack between the frame at `step` and the frame `up` that its frame pointer leads to, each
+    /// as a caller that has kept the frame pointer.
+    pub(crate) fn skipped(&self, step: &UnwoundFrame, up: &UnwoundFrame) -> Vec<UnwoundFrame> {
+        let mut out = Vec::new();
+        let Some(end) = step.regs.fp() else { return out };
+        let mut at = step.regs.sp().align_up(8);
+        for _ in 0..limits::MAX_SCAN_WORDS {
+            let Some(above) = at.checked_add(8).filter(|_| at < end && end < up.regs.sp()) else { break };
+            let Ok(word) = self.process.memory.peek_u64(at) else { break };
+            let mut regs = step.regs.clone();
+            regs.set_ip(word);
+            regs.set_sp(above);
+            // Code that is not in the core may be a call.
+            if self.is_code(regs.ip()) && self.follows_call(regs.ip()) != Some(false) {
+                out.push(UnwoundFrame { regs, exact: false, trust: Trust::Scan });
+            }
+            at = above;
+        }
+        out
+    }
+
     fn is_return_address(&self, addr: Addr) -> bool {
         self.is_code(addr) && (self.follows_call(addr) == Some(true) || self.is_signal_return(addr))
     }

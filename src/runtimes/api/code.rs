@@ -235,6 +235,12 @@ pub trait ManagedCode: Sync {
     /// [`UnwindError`] if the frame cannot be unwound.
     fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, UnwindError>;
 
+    /// The stack pointer of the caller of a frame after a call, without use of the frame pointer. Unwinding by a frame
+    /// pointer that belongs to another frame leads to a caller too; this one shows whether both agree. `None` if unknown.
+    fn caller_sp_from_sp(&self, regs: &Regs) -> Option<Addr> {
+        self.unwind(regs, false).ok().map(|up| up.sp())
+    }
+
     /// The methods that run in a frame, if its code address alone does not identify them. `None` for all other frames;
     /// use [`ManagedCode::code_at`] and [`ManagedCode::unwind`] for those.
     fn frame(&self, _at: &FrameAt<'_>) -> Option<ManagedFrame> {

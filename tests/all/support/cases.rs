@@ -63,6 +63,7 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     // From the runtime's counters and from the program; restated in the tests.
     ("free-regions", None),
     ("eventpipe", None),
+    ("overflow", None),
     // Damaged and moved by the mutation run.
     ("mutants", None),
 ];

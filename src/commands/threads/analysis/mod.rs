@@ -6,13 +6,14 @@ mod lock_findings;
 mod rows;
 mod virtual_threads;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::crash::{self, crash};
 use crate::analysis::naming::Names;
 use crate::bytes::printable;
 use crate::commands::threads::report::ThreadsReport;
 use crate::diag::WarningCode;
+use crate::image::modules::is_pe_name;
 use crate::map::Confidence;
 use crate::memory::Memory;
 use crate::native::unwind::End;
@@ -99,6 +100,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     let virtual_threads = options.virtual_threads.then(|| virtual_threads::virtual_threads(session, &mut rows));
     note_missing(process, &short);
     note_guesses(process, &out);
+    note_precompiled(process, &out);
     names.note_missing();
     let findings = lock_findings::findings(&out);
     let groups = options.group.then(|| groups::merge(&mut out));
@@ -161,6 +163,29 @@ fn note_missing(process: &Process, short: &BTreeMap<String, usize>) {
     );
 }
 
+/// Adds a note on the assemblies with frames whose precompiled methods have no names. createdump leaves out the mapped
+/// files. Their paths are known, so on the machine or image where the process ran `--symbols /` finds them.
+fn note_precompiled(process: &Process, rows: &[ThreadRow]) {
+    let frames = rows.iter().flat_map(|t| &t.frames);
+    let nameless = frames.filter(|f| f.kind == FrameRowKind::Native && f.method.is_none());
+    let assemblies: BTreeSet<&str> =
+        nameless.filter_map(|f| f.module.as_deref()).filter(|name| is_pe_name(name)).collect();
+    if assemblies.is_empty() {
+        return;
+    }
+    let names: Vec<&str> = assemblies.iter().take(MAX_NAMED).copied().collect();
+    let more = assemblies.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    process.diag.note(
+        WarningCode::Metadata,
+        format!(
+            "names of precompiled methods are not in the core: {}{more}; --symbols DIR with the program's files gives them \
+             (--symbols / on the machine or in the image where it ran)",
+            names.join(", ")
+        ),
+    );
+}
+
 /// Adds a note on how many stacks depend on guesses, because the mark of a frame is easily overlooked.
 fn note_guesses(process: &Process, rows: &[ThreadRow]) {
     let with = |trust: Trust| rows.iter().filter(|t| t.frames.iter().any(|f| f.trust == trust)).count();
@@ -168,6 +193,7 @@ fn note_guesses(process: &Process, rows: &[ThreadRow]) {
     let shown: Vec<String> = [
         shown(with(Trust::Scan), "scanning the stack for return addresses"),
         shown(with(Trust::FramePointer), "frame pointers only"),
+        shown(with(Trust::FramePointerGap), "frame pointers that may skip a frame"),
     ]
     .into_iter()
     .flatten()

@@ -18,7 +18,7 @@ pub(super) use jitted::{CodeBlock, CodeHeap};
 pub(crate) use ranges::{CodeRange, CodeRangeKind};
 pub(super) use ready_to_run::{ReadyToRun, ReadyToRunMethod};
 pub(crate) use stubs::Stub;
-pub(super) use unwind::{UnwindError, dwarf, gc_info_address, unwind};
+pub(super) use unwind::{UnwindEntry, UnwindError, dwarf, gc_info_address, unwind, unwind_from_sp};
 
 pub(super) use ranges::read as read_ranges;
 pub(super) use stubs::decode as decode_stub;

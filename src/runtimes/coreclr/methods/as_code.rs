@@ -38,6 +38,10 @@ impl ManagedCode for Methods<'_> {
         Methods::unwind(self, regs, exact).map_err(error)
     }
 
+    fn caller_sp_from_sp(&self, regs: &Regs) -> Option<Addr> {
+        Methods::caller_sp_from_sp(self, regs)
+    }
+
     fn source(&self, method: &Method, ip: Addr) -> Source {
         let Some(CodeAt::Method(ours)) = self.at(method.start) else { return Source::default() };
         let steps = self.il_map(&ours);

@@ -26,7 +26,7 @@ use crate::range_map::RangeMap;
 use crate::registers::Regs;
 use crate::runtimes::api::{self, CodeVersion, MethodRole};
 use crate::runtimes::coreclr::code::{
-    self, CodeBlock, CodeHeap, CodeRange, CodeRangeKind, ReadyToRun, ReadyToRunMethod, Stub,
+    self, CodeBlock, CodeHeap, CodeRange, CodeRangeKind, ReadyToRun, ReadyToRunMethod, Stub, UnwindEntry, UnwindError,
 };
 use crate::runtimes::coreclr::types::{MethodDesc, ModuleInfo, TypeSystem};
 
@@ -223,6 +223,25 @@ impl<'p> Methods<'p> {
     /// # Errors
     /// If unwind data or stack can't be read.
     pub fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, CodeError> {
+        self.with_unwind_entry(regs, exact, |memory, entry| code::unwind(memory, entry, regs, exact))
+    }
+
+    /// Returns the stack pointer of the caller of a managed frame after a call, without use of the frame pointer. `None`
+    /// if it can't be read.
+    pub(super) fn caller_sp_from_sp(&self, regs: &Regs) -> Option<Addr> {
+        let unwound = self.with_unwind_entry(regs, false, |memory, entry| {
+            code::unwind_from_sp(memory, entry, regs).unwrap_or_else(|| code::unwind(memory, entry, regs, false))
+        });
+        unwound.ok().map(|up| up.sp())
+    }
+
+    /// Calls `unwind` with the unwind data of a managed frame.
+    fn with_unwind_entry(
+        &self,
+        regs: &Regs,
+        exact: bool,
+        unwind: impl FnOnce(&dyn Memory, &UnwindEntry) -> Result<Regs, UnwindError>,
+    ) -> Result<Regs, CodeError> {
         let ip = regs.ip();
         // A call that never returns may be the last instruction of a function.
         let at = if exact { ip } else { ip.saturating_sub(1) };
@@ -248,8 +267,7 @@ impl<'p> Methods<'p> {
             }
             _ => return Err(missing()),
         };
-        code::unwind(memory, &entry.ok_or_else(missing)?, regs, exact)
-            .map_err(|source| CodeError::Unwind { at: ip, source })
+        unwind(memory, &entry.ok_or_else(missing)?).map_err(|source| CodeError::Unwind { at: ip, source })
     }
 
     fn known(&self, start: Addr, make: impl FnOnce() -> Result<Method<'p>, CodeError>) -> CodeAt<'p> {

@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::layout::{Layout, StructView};
 use crate::limits;
 use crate::memory::Memory;
@@ -117,12 +117,13 @@ impl<'p> FrameClasses<'p> {
         }
     }
 
-    /// Reads the list that begins at `first`, with the error that ended it early. Newer Frames have lower addresses, so
-    /// a descending address ends the list with an error.
-    pub(crate) fn list(&self, first: Addr) -> (Vec<Mark>, Option<String>) {
+    /// Reads the list that begins at `first`, with the error that ended it early. On one stack newer Frames have lower
+    /// addresses, so a descending address ends the list with an error. The handler of an overflow runs on another stack,
+    /// which may be anywhere. Its Frames precede those on the thread's own `stack`.
+    pub(crate) fn list(&self, first: Addr, stack: Option<AddrRange>) -> (Vec<Mark>, Option<String>) {
         let mut out: Vec<Mark> = Vec::new();
         let end = self.frames.begin().follow(first, |at| {
-            if out.last().is_some_and(|last| last.addr >= at) {
+            if out.last().is_some_and(|last| !follows(last.addr, at, stack)) {
                 return Err("it is out of order".to_owned());
             }
             let view = self.view("Frame", at);
@@ -190,8 +191,8 @@ impl<'p> FrameClasses<'p> {
         let mut last = Addr::NULL;
         let end = self.gc_frames.begin().follow(first.unwrap_or_default(), |node| {
             let view = self.view("GCFrame", node);
-            // Newer nodes have lower addresses. A node of another thread is invalid.
-            if node <= last || view.ptr("CurThread") != Ok(thread.address) {
+            // A node of another thread is invalid.
+            if !follows(last, node, thread.stack) || view.ptr("CurThread") != Ok(thread.address) {
                 return Err("it does not belong to this thread".to_owned());
             }
             let refs = self.gc_frame(node).ok_or("it can't be read")?;
@@ -316,7 +317,35 @@ impl<'p> FrameClasses<'p> {
     }
 }
 
+/// Whether a node at `next` may follow one at `last` in a list that goes up the stack, or back to the thread's own
+/// `stack` from another one.
+fn follows(last: Addr, next: Addr, stack: Option<AddrRange>) -> bool {
+    let is_own = |at| stack.is_some_and(|stack| stack.contains(at));
+    match (is_own(last), is_own(next)) {
+        (true, false) => false,
+        (false, true) => true,
+        (true, true) | (false, false) => next > last,
+    }
+}
+
 /// Returns the next node; null after the last one.
 fn next_of(next: Addr) -> Addr {
     if next == FRAME_TOP { Addr::NULL } else { next }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_goes_up_one_stack_and_back_to_the_threads_own_once() {
+        let own = Some(AddrRange::new(Addr::new(0x4000), Addr::new(0x8000)));
+        let is = |last: u64, next: u64, stack| follows(Addr::new(last), Addr::new(next), stack);
+        // From the stack of a handler, wherever it is.
+        assert!(is(0x9000, 0x4100, own) && is(0x1000, 0x4100, own));
+        assert!(is(0x4100, 0x4200, own) && is(0x9000, 0x9100, own));
+        assert!(!is(0x4200, 0x4100, own) && !is(0x4200, 0x4200, own) && !is(0x9100, 0x9000, own));
+        assert!(!is(0x4200, 0x9000, own), "nothing leads away from the own stack");
+        assert!(is(0x9000, 0x9100, None) && !is(0x9000, 0x4100, None));
+    }
 }

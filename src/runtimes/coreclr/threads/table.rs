@@ -48,7 +48,7 @@ impl ThreadTable {
         let classes = FrameClasses::new(&process.memory, runtime);
         for thread in list.iter().cloned() {
             let Some(tid) = thread.os_id.filter(|&id| id != 0) else { continue };
-            let (marks, broken) = thread.frame.map(|first| classes.list(first)).unwrap_or_default();
+            let (marks, broken) = thread.frame.map(|first| classes.list(first, thread.stack)).unwrap_or_default();
             out.note(tid, broken);
             let (protected, broken) = classes.protected(&thread);
             out.note(tid, broken);

@@ -124,6 +124,8 @@ impl Info {
 struct Machine<'m> {
     memory: &'m dyn Memory,
     regs: Regs,
+    /// Whether the frame pointer is ignored.
+    from_sp: bool,
 }
 
 impl Machine<'_> {
@@ -153,7 +155,7 @@ impl Machine<'_> {
             _ => None,
         });
         let base = match (info.frame, set) {
-            (Some((register, _)), Some(distance)) => {
+            (Some((register, _)), Some(distance)) if !self.from_sp => {
                 self.regs.get(register).ok_or(UnwindError::Bad)?.wrapping_sub(distance)
             }
             _ => self.sp(),
@@ -185,7 +187,16 @@ impl Machine<'_> {
 }
 
 pub(super) fn unwind(memory: &dyn Memory, entry: &UnwindEntry, regs: &Regs, exact: bool) -> Result<Regs, UnwindError> {
-    let mut machine = Machine { memory, regs: regs.clone() };
+    undo_all(Machine { memory, regs: regs.clone(), from_sp: false }, entry, exact)
+}
+
+/// Unwinds a call by the stack pointer alone. Wrong if the function allocated more than its prolog does.
+pub(super) fn unwind_from_sp(memory: &dyn Memory, entry: &UnwindEntry, regs: &Regs) -> Result<Regs, UnwindError> {
+    undo_all(Machine { memory, regs: regs.clone(), from_sp: true }, entry, false)
+}
+
+fn undo_all(mut machine: Machine<'_>, entry: &UnwindEntry, exact: bool) -> Result<Regs, UnwindError> {
+    let (memory, regs) = (machine.memory, &machine.regs);
     let ip = regs.ip();
     if exact && let Some(above) = epilog(memory, regs, entry) {
         return Ok(above);
@@ -231,7 +242,7 @@ fn epilog(memory: &dyn Memory, regs: &Regs, entry: &UnwindEntry) -> Option<Regs>
     let len = memory.readable(ip, LONGEST_EPILOG) as usize;
     let code = memory.bytes(ip, len).ok()?;
     let mut rest = code.as_slice();
-    let mut machine = Machine { memory, regs: regs.clone() };
+    let mut machine = Machine { memory, regs: regs.clone(), from_sp: false };
     match rest {
         // add rsp, imm8; add rsp, imm32
         [0x48, 0x83, 0xc4, n, more @ ..] => {

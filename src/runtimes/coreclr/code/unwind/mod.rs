@@ -138,6 +138,19 @@ pub(in crate::runtimes::coreclr) fn unwind(
     }
 }
 
+/// Like [`unwind`] after a call, by the stack pointer alone. If the frame pointer leads to the same caller, both are
+/// right. `None` for machines where every function has a frame record.
+pub(in crate::runtimes::coreclr) fn unwind_from_sp(
+    memory: &dyn Memory,
+    entry: &UnwindEntry,
+    regs: &Regs,
+) -> Option<Result<Regs, UnwindError>> {
+    match regs.arch() {
+        Arch::X86_64 => Some(amd64::unwind_from_sp(memory, entry, regs)),
+        Arch::Aarch64 => None,
+    }
+}
+
 /// Address of a function's GC info in a ReadyToRun image. It follows the unwind data
 /// (ReadyToRunJitManager::GetGCInfoToken, GetUnwindDataBlob) and the RVA of a personality routine, which is always
 /// present.
