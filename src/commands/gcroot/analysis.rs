@@ -5,7 +5,7 @@ use crate::commands::gcroot::report::GcRootReport;
 use crate::diag::WarningCode;
 use crate::limits;
 use crate::phase::Phase;
-use crate::runtimes::api::{ManagedRuntime, ObjectNames, RuntimeId};
+use crate::runtimes::api::{ManagedRuntime, ObjectNames, RootKind, RuntimeId};
 use crate::runtimes::graph::{Graph, PathSearch};
 use crate::session::Session;
 
@@ -51,7 +51,9 @@ fn of_runtime(
         return;
     }
     warn_in_gc(session.process, runtime, heap);
-    let roots = session.roots(id);
+    let mut roots = session.roots(id);
+    // A word that may be a reference is often left over from an earlier call.
+    roots.all.sort_by_key(|root| root.kind == RootKind::StackWord);
     let most = if all { limits::MAX_ALL_PATHS } else { limits::MAX_PATHS };
     for report in reports {
         report.stacks = stack_roots(&roots);
@@ -67,7 +69,7 @@ fn of_runtime(
         report.visited = found.objects;
         report.more = found.more;
         report.paths = found.paths.iter().map(|path| path_row(&mut names, runtime, path)).collect();
-        report.paths.sort_by_key(|p| p.chain.len());
+        report.paths.sort_by_key(|p| (p.precise == Some(false), p.chain.len()));
     }
     heap.warn_missing();
 }

@@ -14,7 +14,8 @@ pub struct GcRootReport {
     pub name: Option<Name>,
     /// Size of the object in bytes.
     pub size: Option<u64>,
-    /// A shortest path from each root that reaches it, shortest first.
+    /// A shortest path from each root that reaches it, shortest first. Paths from words that may be references
+    /// (`precise` is false) are last.
     pub paths: Vec<RootPathRow>,
     /// Whether more paths may exist.
     pub more: bool,

@@ -86,7 +86,8 @@ fn path_lines(doc: &mut Document<'_>, path: &RootPathRow) {
         _ => {
             let register = path.register.map(|r| format!(" register {r}")).unwrap_or_default();
             let slot = path.slot.as_ref().map(|s| format!(", {s}")).unwrap_or_default();
-            doc.line(format!("{}{register}{thread} at {}{slot}", path.root_kind, path.root_address));
+            let name = path.root_name.as_ref().map(|name| format!(": {name}")).unwrap_or_default();
+            doc.line(format!("{}{register}{thread} at {}{slot}{name}", path.root_kind, path.root_address));
         }
     }
     let len = path.chain.len();

@@ -178,6 +178,17 @@ impl View<'_, '_> {
             });
         }
         let (kind, example) = self.example(group.first);
+        // Up to the first repetition, the steps are those of the example, whose fields may say more.
+        for (step, row) in chain.iter_mut().zip(&example.chain) {
+            let more = |own: &Name| row.field.clone().filter(|field| field.starts_with(&**own));
+            if let Some(field) = step.field.as_ref().and_then(more).filter(|_| row.name.as_ref() == Some(&step.name)) {
+                step.field = Some(field);
+            }
+            if step.repeats > 0 {
+                break;
+            }
+        }
+        let root_name = root_name.or_else(|| example.root_name.as_deref().map(Name::from));
         RootGroupRow {
             count: group.own.count,
             size: group.own.size,

@@ -91,7 +91,8 @@ fn group_lines(doc: &mut Document<'_>, group: &RootGroupRow) {
         0 => "retained by the objects above".to_owned(),
         n => format!("retaining {} bytes", exact(n)),
     };
-    doc.line(format!("{objects}, {} bytes, {retain}: {}", exact(group.size), group.root_kind));
+    let thread = group.example.root_name.as_ref().map(|name| format!(", {name}")).unwrap_or_default();
+    doc.line(format!("{objects}, {} bytes, {retain}: {}{thread}", exact(group.size), group.root_kind));
     for step in &group.chain {
         doc.line(format!("    -> {}", step_text(step)));
     }

@@ -367,6 +367,12 @@ pub trait Heap: Sync {
         None
     }
 
+    /// The key of a map whose value is at `offset` in `object`, as text: an `AsyncLocal` with the static variable that
+    /// declares it. `None` if the object is no such map.
+    fn key_of_value(&self, _object: Addr, _kind: TypeIndex, _offset: u64) -> Option<String> {
+        None
+    }
+
     /// Name of the static variable at `place`. Modules of the types `near` are searched first.
     fn static_at(&self, _place: Addr, _near: &[TypeIndex]) -> Option<Arc<str>> {
         None

@@ -85,6 +85,16 @@ impl<'g> ObjectNames<'g> {
 
     /// Text for the link out of the object at `addr`: a field, an element with its index, or a description.
     pub(crate) fn link(&mut self, addr: Addr, link: Link) -> Option<Name> {
+        let Link::Field(offset) = link else { return self.place(addr, link) };
+        let name = self.place(addr, link)?;
+        let kind = self.node(addr)?.kind;
+        match self.heap.key_of_value(addr, kind, offset) {
+            Some(key) => Some(format!("{name} ({key})").into()),
+            None => Some(name),
+        }
+    }
+
+    fn place(&mut self, addr: Addr, link: Link) -> Option<Name> {
         let offset = match link {
             Link::NoField(how) => return Some(how.into()),
             Link::Field(offset) => offset,

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 use crate::runtimes::graph::budget::{Charge, MemoryBudget, Table};
 use crate::runtimes::graph::rank_select::RankedBits;
+use crate::runtimes::graph::visit_states::{HAS_REFS, LEAF, VisitStates};
 use crate::runtimes::graph::work::step;
 
 /// Flag in an entry of `ids` during the search: the object has no references.
@@ -52,6 +53,15 @@ impl BfsOrder {
         let (first_children, with_children) = (RankedBits::new(first_children), RankedBits::new(with_children));
         let charge = budget.charge(first_children.bytes() + with_children.bytes());
         BfsOrder { ids, base, len: base + objects, first_children, with_children, _charge: charge }
+    }
+
+    /// Resets the states of all objects to unvisited.
+    pub(super) fn unvisit(&self, states: &VisitStates) {
+        let objects = self.ids.get(..(self.len - self.base) as usize).unwrap_or_default();
+        for entry in objects {
+            let state = if entry & LEAF_FLAG != 0 { LEAF } else { HAS_REFS };
+            states.set(entry & !LEAF_FLAG, state);
+        }
     }
 
     /// Number of nodes: virtual root, root kinds and objects.

@@ -17,7 +17,7 @@ use crate::runtimes::graph::budget::{Charge, GraphError, MemoryBudget};
 use crate::runtimes::graph::heap_pass::{HeapPass, KindSum};
 use crate::runtimes::graph::object_ids::{ObjectIds, WalkResult};
 use crate::runtimes::graph::packed_index::PackedIndices;
-use crate::runtimes::graph::root_bfs::reach;
+use crate::runtimes::graph::root_bfs::{Reached, reach};
 use crate::runtimes::graph::shared_dominators::SharedDominators;
 use crate::runtimes::graph::visit_states::VisitStates;
 
@@ -32,7 +32,7 @@ pub struct RootNode {
     pub roots: u64,
     /// Whether objects of these roots may be arrays of static variables.
     pub static_arrays: bool,
-    /// IDs of the referenced objects.
+    /// IDs of the referenced objects. Those of words on stacks are only objects that no other root leads to.
     pub(super) entries: Vec<u32>,
 }
 
@@ -125,11 +125,11 @@ impl<'g> LiveGraph<'g> {
             return Err(GraphError::TooMany);
         }
         budget.reserve(u64::from(ids.len()).saturating_mul(IN_MEMORY));
-        let (root_nodes, stray_roots) = root_nodes(graph, &ids, roots, &seen.concat());
+        let (mut root_nodes, stray_roots) = root_nodes(graph, &ids, roots, &seen.concat());
         let HeapPass { adjacency, states, kinds, sums, _charge } = HeapPass::run(graph, &ids, budget)?;
         let references = adjacency.references;
         on_size(GraphSize::of(&ids, &adjacency, kinds.width(), budget));
-        let reached = reach(&adjacency, &states, ids.len(), &root_nodes, budget)?;
+        let reached = precise_first(&adjacency, &states, ids.len(), &mut root_nodes, budget)?;
         let shared_dominators = SharedDominators::find(adjacency, &states, &root_nodes, &reached, budget)?;
         let strays = reached.strays;
         let numbered =
@@ -176,6 +176,34 @@ impl<'g> LiveGraph<'g> {
     pub fn root_node(&self, number: u32) -> Option<&RootNode> {
         self.root_nodes.iter().find(|s| s.number == number)
     }
+}
+
+/// Searches from all roots, from words of stacks only where no other root leads.
+///
+/// A word that may be a reference is no evidence for an object that is alive anyway. It is often left over from an
+/// earlier call. As a root it would be the shortest path to what others retain, and would cut their dominators short.
+fn precise_first(
+    adjacency: &Adjacency,
+    states: &VisitStates,
+    count: u32,
+    root_nodes: &mut [RootNode],
+    budget: &MemoryBudget,
+) -> Result<Reached, GraphError> {
+    let words = root_nodes.iter().position(|node| node.kind == RootKind::StackWord && !node.entries.is_empty());
+    let Some(words) = words else { return reach(adjacency, states, count, root_nodes, budget) };
+    let mut entries = root_nodes.get_mut(words).map(|node| std::mem::take(&mut node.entries)).unwrap_or_default();
+    let reached = reach(adjacency, states, count, root_nodes, budget)?;
+    entries.retain(|&id| !states.is_visited(id));
+    if entries.is_empty() {
+        return Ok(reached);
+    }
+    // Children are numbered in the order of their parents, and root kinds precede all objects. So the search starts over.
+    reached.order.unvisit(states);
+    drop(reached);
+    if let Some(node) = root_nodes.get_mut(words) {
+        node.entries = entries;
+    }
+    reach(adjacency, states, count, root_nodes, budget)
 }
 
 /// Root kinds with the objects of their roots, and the number of roots that reference no object.

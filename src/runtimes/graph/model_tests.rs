@@ -282,6 +282,32 @@ proptest! {
     }
 }
 
+/// A chain that a handle retains, with words on a stack that point into it, and an object that only such a word leads to.
+/// Words retain only what nothing else does.
+#[test]
+fn words_on_stacks_are_roots_of_what_no_other_root_reaches() {
+    let made = TestGraph { lists: vec![vec![1], vec![2], vec![3], vec![], vec![]], kinds: vec![1; 5], roots: vec![] };
+    let memory = ToyMemory::of(&made.lists, &made.kinds);
+    let heap = ToyHeap::new(&memory);
+    let root = |kind, id| Root::new(kind, Addr::new(8), memory.address(id));
+    let handle = RootKind::Of(0, "handle");
+    let roots =
+        [root(RootKind::StackWord, 2), root(handle, 0), root(RootKind::StackWord, 4), root(RootKind::StackWord, 3)];
+    let budget = MemoryBudget::unbounded();
+    let found = Retained::find(Graph::new(&heap), &roots, &budget, |_| {});
+    let Ok(found) = found else { panic!("no graph") };
+    let addresses: Vec<Addr> = (0..5).map(|id| memory.address(id)).collect();
+    let numbers: Vec<u32> = found.live.numbers_of(&addresses).into_iter().map(Option::unwrap_or_default).collect();
+    let node = |kind| found.live.root_nodes.iter().find(|node| node.kind == kind).map_or(0, |node| node.number);
+    let up: Vec<u32> = numbers.iter().map(|&number| found.dominator(number)).collect();
+    assert_eq!(up, [node(handle), numbers[0], numbers[1], numbers[2], node(RootKind::StackWord)]);
+    let retained = |kind| found.bytes(node(kind));
+    let sizes: Vec<u64> = (0..5).map(|id| memory.size(id)).collect();
+    assert_eq!((retained(handle), retained(RootKind::StackWord)), (sizes[..4].iter().sum(), sizes[4]));
+    let tree = ShortestPathTree::build(&found.live, |_, _, _| {});
+    assert_eq!(tree.path(numbers[3]), [vec![node(handle)], numbers[..4].to_vec()].concat());
+}
+
 /// A dict whose values refer to its keys: half of the hub's children have several referrers, and no child is the first
 /// of its parent.
 #[test]

@@ -162,7 +162,10 @@ fn root(
     Some(match (path.thread, method) {
         (Some(tid), Some(method)) => format!("stack of thread {tid}, {method}"),
         (Some(tid), None) => format!("stack of thread {tid}"),
-        (None, _) => format!("{} at {}", path.root_kind, path.root_address),
+        (None, _) => match &path.root_name {
+            Some(name) => name.clone(),
+            None => format!("{} at {}", path.root_kind, path.root_address),
+        },
     })
 }
 

@@ -5,6 +5,7 @@
 //! owns, and plugs that a collection was about to move, interrupt the sequence (src/coreclr/gc: gc.cpp,
 //! gc_heap::walk_heap_per_heap, make_unused_array; docs/design/datacontracts/Object.md, GC.md).
 
+mod async_locals;
 mod method_tables;
 mod names;
 
@@ -31,6 +32,7 @@ use crate::runtimes::coreclr::gc::handles;
 use crate::runtimes::coreclr::threads::threads;
 use crate::runtimes::coreclr::types::TypeSystem;
 use crate::runtimes::coreclr::{Generation, Heaps};
+use async_locals::ByObject;
 use method_tables::Tables;
 use names::Statics;
 
@@ -52,6 +54,8 @@ pub struct Heap<'p> {
     layouts: ObjectLayouts,
     dependents: OnceLock<Dependents>,
     statics: Statics,
+    /// Static variables by the object that they reference.
+    by_object: OnceLock<ByObject>,
     /// Bytes searched for the first object after a loss.
     searched: AtomicU64,
 }
@@ -86,6 +90,7 @@ impl<'p> Heap<'p> {
             layouts: ObjectLayouts::default(),
             dependents: OnceLock::new(),
             statics: Statics::default(),
+            by_object: OnceLock::new(),
             types,
         }
     }
@@ -249,6 +254,10 @@ impl api::Heap for Heap<'_> {
 
     fn element_field_name(&self, kind: TypeIndex, offset: u64) -> Option<String> {
         self.name_in_element(kind, offset)
+    }
+
+    fn key_of_value(&self, object: Addr, kind: TypeIndex, offset: u64) -> Option<String> {
+        self.async_local(object, kind, offset)
     }
 
     fn static_at(&self, addr: Addr, near: &[TypeIndex]) -> Option<Arc<str>> {
