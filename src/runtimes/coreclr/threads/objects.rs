@@ -12,6 +12,10 @@ use crate::targets::reads::Script;
 /// Field of System.Threading.Thread with its name.
 const NAME_FIELD: &str = "_name";
 
+/// Type of the exception that the runtime makes for fatal errors, and the field of System.Exception with the trace.
+const FATAL: &str = "System.ExecutionEngineException";
+const STACK_TRACE: &str = "_stackTrace";
+
 /// System.Threading.Lock (.NET 9 on): the type, the field with the owner's system thread id (seen on 9.0.22, 10.0.11,
 /// 10.0.14), and the state field, whose lowest bit is set while the lock is held.
 const LOCK_TYPE: &str = "System.Threading.Lock";
@@ -52,9 +56,27 @@ impl TypeSystem<'_> {
     }
 
     /// The exception that a thread threw last, if the thread still references it.
+    ///
+    /// The runtime makes an ExecutionEngineException at its start, and stores it as the last one of a thread that it ends
+    /// the process in (eepolicy.cpp: EEPolicy::HandleFatalError). Nobody threw it, so it has no stack trace.
     pub fn thrown_exception(&self, thread: &ManagedThread) -> Option<ThrownException> {
         let object = self.memory.ptr(thread.last_thrown?).ok().filter(|o| !o.is_null())?;
-        Some(ThrownException { object, type_name: self.display_name(self.type_of(object)?) })
+        let type_name = self.display_name(self.type_of(object)?);
+        if type_name == FATAL && !self.has_stack_trace(object) {
+            return None;
+        }
+        Some(ThrownException { object, type_name })
+    }
+
+    /// Whether an exception has a stack trace. False if that can't be read.
+    fn has_stack_trace(&self, exception: Addr) -> bool {
+        let by_name = || {
+            let fields = self.object_fields(self.type_of(exception)?);
+            Some(fields.iter().find(|field| self.field_name(field) == STACK_TRACE)?.offset)
+        };
+        let offset = self.runtime.layout.positive("Exception", STACK_TRACE).ok().or_else(by_name);
+        let trace = offset.and_then(|offset| self.memory.ptr(exception.checked_add(offset)?).ok());
+        trace.is_some_and(|trace| !trace.is_null())
     }
 
     /// System thread id of the owner of the System.Threading.Lock at `object`. `None` if it is no such object, or not
