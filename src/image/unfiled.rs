@@ -74,7 +74,13 @@ fn assembly(memory: &dyn Memory, start: &Start, bundle: Option<&Bundle>) -> Opti
     let name = |flat| {
         let (at, len) = find_root(memory, start.at, &image, flat).ok()?;
         let metadata = Metadata::at(memory, at, len).ok()?;
-        Some(metadata.module()?.name.into_owned())
+        let name = metadata.module()?.name.into_owned();
+        // Code of several assemblies (composite ReadyToRun) has a manifest without an assembly, and exports its header.
+        if metadata.assembly().is_some() {
+            Some(name)
+        } else {
+            export_name(memory, start.at, &image, flat).or(Some(name))
+        }
     };
     // Sections have other offsets in the file than in memory, so only one of the two ways finds the metadata.
     let (flat, name) = name(true).map(|name| (true, name)).or_else(|| Some((false, name(false)?)))?;
@@ -101,4 +107,21 @@ fn assembly(memory: &dyn Memory, start: &Start, bundle: Option<&Bundle>) -> Opti
         mappings: start.mapping.into_iter().collect(),
         evidence: evidence.into(),
     })
+}
+
+/// Number of the export directory (PE/COFF, optional header), and offset of the name's RVA in it.
+const EXPORT_DIRECTORY: usize = 0;
+const EXPORT_NAME: u64 = 12;
+
+/// Maximum length of the name in an export directory, in bytes.
+const MAX_EXPORT_NAME: u64 = 256;
+
+/// Name of an image in its export directory.
+fn export_name(memory: &dyn Memory, base: Addr, image: &pe::PeImage, flat: bool) -> Option<String> {
+    let directory = image.rva_to_addr(base, image.directory(EXPORT_DIRECTORY)?.rva, flat)?;
+    let at = image.rva_to_addr(base, memory.u32(directory.checked_add(EXPORT_NAME)?).ok()?, flat)?;
+    let bytes = memory.bytes(at, memory.readable(at, MAX_EXPORT_NAME) as usize).ok()?;
+    let name = bytes.split(|byte| *byte == 0).next()?;
+    let is_name = !name.is_empty() && name.len() < bytes.len() && name.iter().all(|byte| byte.is_ascii_graphic());
+    is_name.then(|| String::from_utf8_lossy(name).into_owned())
 }
