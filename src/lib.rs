@@ -121,6 +121,7 @@ macro_rules! cfg_if {
 
 pub mod addr;
 pub(crate) mod analysis;
+mod causes;
 pub mod commands;
 pub mod diag;
 mod facts;

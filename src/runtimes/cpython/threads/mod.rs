@@ -10,8 +10,10 @@
 
 mod describe;
 mod gil;
+mod holds;
 mod list;
 mod names;
+mod wait_facts;
 mod waits;
 
 pub(in crate::runtimes::cpython) use list::Threads;
