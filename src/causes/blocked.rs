@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::addr::Addr;
-use crate::causes::parties::{HELD, JOINED, Party, Scene, groups, names};
+use crate::causes::parties::{HELD, JOINED, Party, Scene, groups, names, word};
 use crate::causes::wait_graph::{NodeId, WaitGraph};
 use crate::facts::{Finding, Severity};
 use crate::map::Confidence;
@@ -97,7 +96,7 @@ fn holder(scene: &Scene, graph: &WaitGraph, root: NodeId, waiters: &[NodeId]) ->
         "{} {} and {relation}; {} {verb} for it: {}.",
         party.name,
         end_text(scene, party),
-        count(waiters.len() as u64, "thread"),
+        count(waiters.len() as u64, waiters.first().and_then(|node| scene.party(*node)).map_or("thread", word)),
         groups(scene, waiters).join("; ")
     );
     let severe = is_blocked(party) && waiters.len() >= WAITERS;
@@ -113,12 +112,13 @@ fn holder(scene: &Scene, graph: &WaitGraph, root: NodeId, waiters: &[NodeId]) ->
 
 /// Groups of threads that wait for an object that nobody is known to own.
 fn without_owner(scene: &Scene) -> Vec<Finding> {
-    let mut by_object: BTreeMap<Addr, Vec<NodeId>> = BTreeMap::new();
+    // Futures of one registry are different objects with one name.
+    let mut by_object: BTreeMap<String, Vec<NodeId>> = BTreeMap::new();
     for (node, party) in (0..).zip(&scene.parties) {
         let is = |wait: &&WaitFact| wait.owners.is_empty() && !wait.idle && wait.relation != JOINED;
         let Some(wait) = party.wait.as_ref().filter(is) else { continue };
         if party.works() && !party.main {
-            by_object.entry(wait.object).or_default().push(node);
+            by_object.entry(scene.noun(wait)).or_default().push(node);
         }
     }
     let mut all: Vec<Vec<NodeId>> = by_object.into_values().filter(|nodes| nodes.len() >= GROUP).collect();
@@ -227,6 +227,7 @@ fn requests(scene: &Scene, graph: &WaitGraph, set: &RequestSet) -> Option<Findin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::addr::Addr;
     use crate::runtimes::api::WaitOwner;
 
     fn party(tid: u32, place: Option<&str>, owner: Option<u32>, activity: Option<Activity>) -> Party {

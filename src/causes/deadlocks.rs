@@ -81,7 +81,7 @@ fn deadlock(scene: &Scene, graph: &WaitGraph, cycle: &[NodeId], behind: &[NodeId
     let what = if is_initialisation(scene, cycle) { " of class initialisation" } else { "" };
     let (title, severity, confidence) = match exact {
         true => ("Deadlock", Severity::Critical, Confidence::Exact),
-        false => ("Likely deadlock", Severity::Critical, Confidence::Derived),
+        false => ("Likely deadlock", Severity::Warning, Confidence::Derived),
     };
     let who = match cycle.len() {
         1 => "a thread waits for itself".to_owned(),

@@ -6,7 +6,9 @@ use crate::addr::Addr;
 use crate::causes::wait_graph::{Edges, NodeId, WaitGraph};
 use crate::facts::{FrameRow, ThreadRow, WaitRow};
 use crate::map::Confidence;
-use crate::runtimes::api::{Activity, Executor, PartyId, RequestSet, WaitFact, WaitFacts, WaitNeeds, WaitOwner};
+use crate::runtimes::api::{
+    Activity, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
+};
 use crate::units::count;
 use crate::words::{FrameRowKind, WaitKind};
 
@@ -93,7 +95,8 @@ impl Scene {
                 place,
             }
         };
-        let parties: Vec<Party> = threads.iter().map(party).collect();
+        let mut parties: Vec<Party> = threads.iter().map(party).collect();
+        parties.extend(facts.iter().flat_map(|runtime| runtime.tasks()).map(of_task));
         let blind = threads.iter().filter(|thread| is_blind(&thread.frames)).count() as u64;
         Scene { blind, ..Scene::of(parties, executors, requests) }
     }
@@ -161,7 +164,11 @@ impl Scene {
 
     /// The name of an executor.
     pub(crate) fn pool_name(&self, pool: &Executor) -> String {
-        self.labels.get(&pool.object).cloned().unwrap_or_else(|| format!("the {} at {}", pool.kind, pool.object))
+        match self.labels.get(&pool.object) {
+            Some(label) => label.clone(),
+            None if pool.object.is_null() => format!("the {}", pool.kind),
+            None => format!("the {} at {}", pool.kind, pool.object),
+        }
     }
 }
 
@@ -195,6 +202,26 @@ pub(super) fn title(frame: &FrameRow) -> String {
     };
     let name = cut.and_then(|at| name.get(..at)).unwrap_or(name);
     name.find("[[").and_then(|at| name.get(..at)).unwrap_or(name).to_owned()
+}
+
+fn of_task(task: TaskFact) -> Party {
+    Party {
+        id: PartyId::Task(task.address),
+        name: task.name.unwrap_or_else(|| format!("task {}", task.address)),
+        place: task.place,
+        caller: task.caller,
+        activity: None,
+        main: false,
+        wait: task.wait,
+    }
+}
+
+/// The word for parties of a kind.
+pub(crate) fn word(party: &Party) -> &'static str {
+    match party.id {
+        PartyId::Thread(_) => "thread",
+        PartyId::Task(_) | PartyId::Pool(_) => "task",
+    }
 }
 
 fn name(thread: &ThreadRow) -> String {
@@ -231,12 +258,12 @@ pub(crate) fn names(parties: &[&Party]) -> String {
 
 /// Groups waiters by what they wait for and where: `7 threads wait for A in B.c (x, y …)`.
 pub(crate) fn groups(scene: &Scene, nodes: &[NodeId]) -> Vec<String> {
-    let mut groups: Vec<((Addr, Option<&str>), Vec<&Party>)> = Vec::new();
-    let mut known: HashMap<(Addr, Option<&str>), usize> = HashMap::new();
+    let mut groups: Vec<((String, Option<&str>), Vec<&Party>)> = Vec::new();
+    let mut known: HashMap<(String, Option<&str>), usize> = HashMap::new();
     for party in nodes.iter().filter_map(|node| scene.party(*node)) {
         let Some(wait) = &party.wait else { continue };
-        let key = (wait.object, party.place.as_deref());
-        let at = *known.entry(key).or_insert_with(|| {
+        let key = (scene.noun(wait), party.place.as_deref());
+        let at = *known.entry(key.clone()).or_insert_with(|| {
             groups.push((key, Vec::new()));
             groups.len() - 1
         });
@@ -250,7 +277,7 @@ pub(crate) fn groups(scene: &Scene, nodes: &[NodeId]) -> Vec<String> {
         let noun = scene.noun(first.wait.as_ref()?);
         let verb = if list.len() == 1 { "waits" } else { "wait" };
         let place = first.place.as_deref().map_or_else(String::new, |place| format!(" in {place}"));
-        Some(format!("{} {verb} for {noun}{place} ({})", count(list.len() as u64, "thread"), names(list)))
+        Some(format!("{} {verb} for {noun}{place} ({})", count(list.len() as u64, word(first)), names(list)))
     };
     groups.iter().take(GROUPS).filter_map(text).collect()
 }

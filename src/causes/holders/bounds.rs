@@ -13,6 +13,9 @@ const ABOVE: u64 = 5;
 /// The field that limits `count` elements: in one of these objects, or a static field of their type.
 pub(super) fn bound(runtime: &dyn ManagedRuntime, objects: &[Addr], count: u64) -> Option<String> {
     objects.iter().find_map(|at| {
+        if let Some((name, limit)) = runtime.limit_of(*at).filter(|(_, limit)| is_reached(count, *limit)) {
+            return Some(format!("{name} {limit}"));
+        }
         let report = runtime.object(*at)?;
         let rows = report.fields.iter().chain(&report.statics);
         rows.filter_map(|row| limit(row).map(|limit| (row, limit)))

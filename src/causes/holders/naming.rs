@@ -11,6 +11,9 @@ use crate::runtimes::graph::{OwnerTree, Parent, TreeNode};
 /// Maximum number of steps up to the program's own field.
 const STEPS: usize = 24;
 
+/// Maximum number of children of an object whose links are named.
+const NAMED_CHILDREN: usize = 64;
+
 /// Names of nodes of one tree.
 pub(super) struct Namer<'n, 't, 'r, 'g> {
     pub(super) tree: &'t OwnerTree<'r, 'g>,
@@ -41,6 +44,12 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
 
     /// Text for the link from the parent: a field, `[]` for an element. `None` for a root's object.
     pub(super) fn link(&mut self, node: TreeNode) -> Option<String> {
+        // The links of many children are those of elements. To find each by itself would be quadratic.
+        if let Parent::Object(up) = self.tree.parent(node)?
+            && self.tree.children(up).len() > NAMED_CHILDREN
+        {
+            return Some("[]".to_owned());
+        }
         let (up, link) = self.tree.link(node)?;
         self.link_text(up, link)
     }

@@ -58,4 +58,4 @@ pub use space::Space;
 pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
 pub use strings::{Duplicate, StringStat, strings};
 pub use tasks::{AsyncFrame, AsyncFunctions, AsyncTask, AsyncTasks};
-pub use waits::{Activity, Executor, PartyId, RequestSet, WaitFact, WaitFacts, WaitNeeds, WaitOwner};
+pub use waits::{Activity, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner};

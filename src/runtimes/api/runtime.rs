@@ -232,6 +232,11 @@ pub trait ManagedRuntime: Sync {
         None
     }
 
+    /// The number that limits a collection itself, with the name of its field. `None` if it is unlimited or unknown.
+    fn limit_of(&self, _collection: Addr) -> Option<(&'static str, u64)> {
+        None
+    }
+
     /// What the state of a collection's elements of one type says, in words: how many are not completed.
     fn elements_note(&self, _kind: TypeIndex, _elements: &[Addr]) -> Option<String> {
         None

@@ -83,6 +83,21 @@ pub struct RequestSet {
     pub threads: Vec<u32>,
 }
 
+/// A task, coroutine or virtual thread that is not done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskFact {
+    /// Address of its object.
+    pub address: Addr,
+    /// Name that the program gave to it.
+    pub name: Option<String>,
+    /// The innermost function of the program. `None` if it has none.
+    pub place: Option<String>,
+    /// The program's function that called it.
+    pub caller: Option<String>,
+    /// What it waits for. `None` if it runs, or is ready to.
+    pub wait: Option<WaitFact>,
+}
+
 /// What a thread does outside of the process's own locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Activity {
@@ -144,6 +159,11 @@ pub trait WaitFacts: Sync {
     /// Waits of threads. They replace what `threads` found by locks alone.
     fn waits(&self, threads: &[ThreadRow]) -> Vec<(PartyId, WaitFact)> {
         let _ = threads;
+        Vec::new()
+    }
+
+    /// Tasks that are not done, and not threads.
+    fn tasks(&self) -> Vec<TaskFact> {
         Vec::new()
     }
 

@@ -235,6 +235,10 @@ impl ManagedRuntime for CPython<'_> {
         self.role_of_type(kind)
     }
 
+    fn limit_of(&self, collection: Addr) -> Option<(&'static str, u64)> {
+        self.limit_of_cache(collection)
+    }
+
     fn wait_facts(&self) -> Option<&dyn WaitFacts> {
         Some(self)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::addr::Addr;
 use crate::limits;
 use crate::runtimes::api::{Heap as _, NamedStatics, StaticRoot, TypeIndex, TypeRole};
 use crate::runtimes::cpython::CPython;
@@ -61,6 +62,14 @@ impl CPython<'_> {
             (module.name, library)
         };
         runtime.interpreters.iter().flat_map(|at| runtime.modules(*at)).map(of_module).collect()
+    }
+
+    /// The limit of a cache of `functools.lru_cache`.
+    pub(super) fn limit_of_cache(&self, object: Addr) -> Option<(&'static str, u64)> {
+        self.type_name_of(object).filter(|kind| kind == "functools._lru_cache_wrapper")?;
+        let limit = self.runtime().view("lru_cache_object", object).u64("maxsize").ok()?.cast_signed();
+        // -1 means that there is no limit.
+        u64::try_from(limit).ok().map(|limit| ("maxsize", limit))
     }
 
     pub(super) fn role_of_type(&self, kind: TypeIndex) -> TypeRole {

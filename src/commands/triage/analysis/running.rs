@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use crate::addr::Addr;
 use crate::analysis::crash;
 use crate::analysis::zero::ZeroMap;
 use crate::causes::Scene;
@@ -195,8 +196,8 @@ fn first_signal(session: &Session<'_>, thread: &ThreadRow) -> Option<(SignalInfo
     let memory = &session.process.memory;
     let interrupted = thread.frames.windows(2).position(|pair| {
         let [trampoline, interrupted] = pair else { return false };
-        let saved = trampoline.sp.checked_add(RIP).and_then(|at| memory.ptr(at).ok());
-        saved.is_some() && saved == interrupted.ip
+        let saved = trampoline.sp.checked_add(RIP).and_then(|at| memory.peek_u64(at).ok());
+        saved.is_some() && saved == interrupted.ip.map(Addr::get)
     })?;
     let info = thread.frames.get(interrupted)?.sp.checked_add(SIGINFO)?;
     let signo = memory.u32(info).ok()?.cast_signed();

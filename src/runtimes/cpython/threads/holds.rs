@@ -78,6 +78,14 @@ fn live_slots(runtime: &Runtime<'_>, frame: &PyFrame) -> Option<(Addr, u64)> {
     Some((stack, depth))
 }
 
+/// The objects whose `with` statements a frame is inside of.
+pub(in crate::runtimes::cpython) fn held_by_frame(python: &CPython<'_>, frame: &PyFrame) -> Vec<Addr> {
+    let Some((stack, depth)) = live_slots(python.runtime(), frame) else { return Vec::new() };
+    let word = |slot: u64| python.runtime().memory.peek_u64(stack.checked_add(8 * slot)?).ok();
+    let words = (0..depth.min(limits::MAX_PY_SLOTS)).map_while(word);
+    words.filter_map(|word| python.exit_of(Addr::new(word & !STACK_REF_TAGS))).collect()
+}
+
 impl CPython<'_> {
     /// The objects whose `with` statements a thread is inside of.
     pub(super) fn held_by(&self, thread: &PyThread) -> Vec<Held> {
@@ -92,14 +100,8 @@ impl CPython<'_> {
             if library {
                 continue;
             }
-            let Some((stack, depth)) = live_slots(self.runtime(), frame) else { continue };
-            for slot in 0..depth.min(limits::MAX_PY_SLOTS) {
-                let word = stack.checked_add(8 * slot).and_then(|at| self.runtime().memory.peek_u64(at).ok());
-                let Some(word) = word else { break };
-                if let Some(object) = self.exit_of(Addr::new(word & !STACK_REF_TAGS)) {
-                    out.push(Held { object, frame: frame.address });
-                }
-            }
+            let held = held_by_frame(self, frame).into_iter();
+            out.extend(held.map(|object| Held { object, frame: frame.address }));
         }
         out
     }
