@@ -116,6 +116,7 @@ pub use coremap_read::{
 #[doc(hidden)]
 pub use coremap_read::program;
 
+mod causes;
 pub mod commands;
 #[cfg(feature = "internals")]
 #[doc(hidden)]

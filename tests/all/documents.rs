@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use coremap::commands::named;
+use coremap::commands::triage::RANKING;
 use coremap::report::FINDING_IDS;
 use regex::Regex;
 
@@ -55,4 +56,7 @@ fn every_finding_is_documented() {
     let rows: String = FINDING_IDS.iter().map(|(id, says)| format!("| `{id}` | {says} |\n")).collect();
     let text = read("docs/causes.md");
     assert!(text.contains(&format!("|---|---|\n{rows}")), "docs/causes.md must have this table:\n{rows}");
+    let rank = |(at, (_, name, why)): (usize, &(_, &str, &str))| format!("| {} | {name} | {why} |\n", at + 1);
+    let rows: String = RANKING.iter().enumerate().map(rank).collect();
+    assert!(text.contains(&format!("|---|---|---|\n{rows}")), "docs/causes.md must have this table:\n{rows}");
 }

@@ -218,6 +218,7 @@ const ROOMS: &[&str] = &[
     "runtimes",
     "session",
     "analysis",
+    "causes",
     "render",
     "series",
     "export",
@@ -304,6 +305,33 @@ fn only_its_own_folder_names_a_runtime() {
         assert_eq!(of_one_runtime("src/runtimes/clr_gc/new.rs", &line).len(), 1);
         assert!(of_one_runtime(&format!("src/runtimes/{name}/new.rs"), &line).is_empty());
         assert!(of_one_runtime("src/commands/dotnet/new/analysis.rs", &line).is_empty());
+    }
+}
+
+/// Where the reasoning about causes names a runtime, its library or its words.
+fn of_a_runtime_in_causes(path: &str, lines: &[String]) -> Vec<String> {
+    if !path.starts_with("src/causes/") {
+        return Vec::new();
+    }
+    let names = Regex::new(
+        r"(?i)hotspot|coreclr|cpython|nativeaot|\bjvm\b|\bjava\b|python|\.net\b|dotnet|asyncio|\bSystem\.|\bjava\.|Monitor\.",
+    )
+    .unwrap();
+    let lines = lines.iter().enumerate().filter(|(_, l)| names.is_match(l));
+    lines.map(|(i, l)| format!("{path}:{}: {}", i + 1, l.trim())).collect()
+}
+
+#[test]
+fn causes_name_no_runtime_and_their_files_are_short() {
+    let found = all(of_a_runtime_in_causes);
+    assert!(found.is_empty(), "read it as a fact through crate::runtimes::api:\n{}", found.join("\n"));
+    let line = ["if name.starts_with(\"java.util.\") {".to_owned()];
+    assert_eq!(of_a_runtime_in_causes("src/causes/new.rs", &line).len(), 1);
+    assert!(of_a_runtime_in_causes("src/commands/new.rs", &line).is_empty());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/causes");
+    for file in files(&root) {
+        let lines = std::fs::read_to_string(&file).unwrap().lines().count();
+        assert!(lines < 400, "{}: {lines} lines", file.display());
     }
 }
 

@@ -6,6 +6,7 @@ mod analysis;
 mod report;
 mod table;
 
+pub use crate::causes::ranking::{Family, RANKING};
 pub(in crate::commands) use analysis::quick;
 pub use analysis::{TriageOptions, triage};
 pub use report::*;

@@ -42,6 +42,8 @@ pub struct Finding {
     pub command: Option<String>,
     /// Id of the finding that also counts these bytes. `null` if no other finding counts them.
     pub within: Option<&'static str>,
+    /// Stable identity without addresses: id, then type, method or holder. Equal in two cores of one program.
+    pub fingerprint: Option<String>,
 }
 
 impl Finding {
@@ -66,6 +68,12 @@ impl Finding {
     #[must_use]
     pub fn within(self, id: &'static str) -> Finding {
         Finding { within: Some(id), ..self }
+    }
+
+    /// Sets the stable identity: what tells this finding from others of its id.
+    #[must_use]
+    pub fn fingerprinted(self, what: impl AsRef<str>) -> Finding {
+        Finding { fingerprint: Some(format!("{}: {}", self.id, what.as_ref())), ..self }
     }
 
     /// Sets the command that shows more, without the path of the core.

@@ -178,6 +178,9 @@ pub struct FrameRow {
     pub line: Option<u32>,
     /// How the frame was found.
     pub trust: Trust,
+    /// Whether the code is the program's: not of the runtime's library, nor of the system's.
+    #[serde(skip)]
+    pub own: bool,
 }
 
 impl FrameRow {

@@ -76,3 +76,6 @@ pub const MAX_PY_GLOBALS: usize = 1 << 22;
 
 /// Maximum number of function caches considered for a finding. An application has about a hundred.
 pub const MAX_PY_WEIGHED: usize = 1 << 12;
+
+/// Maximum size of a code object's exception table in bytes. Long generated functions have some 100 KiB.
+pub const MAX_PY_EXCEPTION_TABLE: u64 = 1 << 20;

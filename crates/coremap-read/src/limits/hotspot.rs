@@ -109,3 +109,6 @@ pub const MAX_OWNED_BUFFERS: usize = 1 << 22;
 
 /// Maximum number of Native Memory Tracking categories. JDK 25 has 28.
 pub const MAX_NMT_CATEGORIES: usize = 128;
+
+/// Maximum number of objects of an executor's queue that are read. A longer queue has as many tasks at least.
+pub const MAX_QUEUED_TASKS: usize = 1 << 20;

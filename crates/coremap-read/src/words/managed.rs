@@ -84,22 +84,6 @@ words! {
 }
 
 words! {
-    /// Life of objects that own native memory.
-    #[derive(Default)]
-    pub enum OwnerState {
-        /// Roots reach them.
-        #[default]
-        Live = "live",
-        /// No root reaches them: a collection and their finalizers free what they own.
-        Dead = "dead",
-        /// Their finalizers are due, or only objects whose finalizers are due reach them.
-        Queued = "queued",
-        /// Not reached from the roots that were read. Not all roots and references were read, so they may be alive.
-        Unreached = "unreached",
-    }
-}
-
-words! {
     /// Kind of lock.
     pub enum LockKind {
         /// The monitor of an object (lock, Monitor.Enter).

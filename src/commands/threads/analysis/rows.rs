@@ -7,7 +7,9 @@ use crate::bytes::printable;
 use crate::image::Module;
 use crate::process::Process;
 use crate::report::{FrameRow, FrameRowKind, Name, Trust};
-use crate::runtimes::api::{Execution, FrameKind, LightFrame, Mark, Method, Position, RuntimeId, Source, StackFrame};
+use crate::runtimes::api::{
+    Execution, FrameKind, LightFrame, Mark, Method, MethodRole, Position, RuntimeId, Source, StackFrame,
+};
 use crate::session::Session;
 use crate::targets::at;
 
@@ -34,6 +36,17 @@ pub(super) fn module_at(process: &Process, ip: Addr) -> Option<&Module> {
 
 /// Cache key of a row whose method comes from the frame itself.
 type FrameKey = (*const Method, Option<i64>, Option<Execution>);
+
+/// Parts of the names of system libraries.
+const SYSTEM: [&str; 4] = [".so", "[vdso]", "ld-linux", "ld-musl"];
+
+/// Prefixes of functions that are in every program: start code, and the standard libraries of C++ and Rust.
+const STANDARD: [&str; 8] = ["_start", "__", "std::", "core::", "alloc::", "<core::", "<alloc::", "<std::"];
+
+/// Whether a native function is the program's.
+fn is_own(module: &str, function: &str) -> bool {
+    !SYSTEM.iter().any(|part| module.contains(part)) && !STANDARD.iter().any(|start| function.starts_with(start))
+}
 
 /// Makes rows of frames. Rows are cached by address.
 pub(super) struct Rows<'a, 's, 'p> {
@@ -175,6 +188,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
             il_offset: source.il_offset,
             file: source.file.map(Name::from),
             line: source.line,
+            own: method.role == MethodRole::Program,
             ..FrameRow::default()
         }
     }
@@ -183,6 +197,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
         let row = FrameRow { kind: FrameRowKind::Native, ..FrameRow::default() };
         match self.names.code(frame.code()) {
             Code::Native(symbol) => FrameRow {
+                own: is_own(self.names.native_module(&symbol), &symbol.name),
                 module: named(self.names.native_module(&symbol)),
                 method: Some(Name::from(&*printable(&symbol.name))),
                 offset: Some(symbol.offset + u64::from(!frame.exact)),

@@ -5,13 +5,18 @@ use std::collections::{HashMap, HashSet};
 
 use crate::addr::Addr;
 use crate::analysis::roots::{RuntimeRoots, Unreached, with_retained};
-use crate::commands::dotnet;
+use crate::causes::holders::{self, Holders};
+use crate::causes::native_owner::{self, Owned};
+use crate::causes::sizing::sizing;
+use crate::causes::{self, Scene};
 use crate::commands::heapstat::{self, FreeBlockRow, HeapStatOptions, HeapStatReport};
+use crate::commands::holders::HolderRow;
 use crate::commands::triage::analysis::budget::Budget;
 use crate::commands::triage::analysis::buffers;
 use crate::commands::triage::analysis::suspects::suspects;
 use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
 use crate::commands::triage::analysis::{Found, biggest, counted, plain};
+use crate::commands::{self, dotnet};
 use crate::map::Confidence;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity, TypeRow};
@@ -80,19 +85,46 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let objects = report.total.objects.saturating_sub(report.free.objects);
     let size = report.total.size.saturating_sub(report.free.size);
     let mut buffers = buffers::sums(session);
+    let wanted = found.scene.as_ref().map(Scene::objects).unwrap_or_default();
+    let is_large = tally.shares.get(&Subject::Malloc).is_some_and(|share| share.used >= LARGE);
+    let owned = is_large.then(|| {
+        budget.run(session, "native memory of objects", (share.in_core, GRAPH), |_| {
+            commands::holders::holders(session, Some(NATIVE_TYPES), progress)
+        })
+    });
+    let owned = owned.flatten().map(|report| report.holders).unwrap_or_default();
+    let owners: Vec<Addr> = owned.iter().map(|row| row.object).collect();
     let of_graph = budget.run(session, "retained sizes", (share.used, GRAPH), |budget| {
         let mut graph = Liveness { loaders: dotnet::findings::loader_objects(session), ..Liveness::default() };
         let (mut findings, mut keepers) = (Vec::new(), String::new());
+        let (mut labels, mut held_by, mut not_read) = (HashMap::new(), HashMap::new(), Vec::new());
         with_retained(session, |retained, names, rooted| {
+            not_read.extend(rooted.not_read.iter().cloned());
             keepers.push_str(&buffers::keepers(rooted, retained, names));
-            findings.extend(suspects(session, retained, names, rooted, budget));
+            match holders::holders(retained, names, rooted, &wanted, &owners) {
+                Ok(Holders { findings: mut of_holders, labels: of_objects, owners, users }) => {
+                    if let Some(scene) = &found.scene {
+                        causes::add_users(scene, &mut of_holders, &users);
+                    }
+                    findings.extend(of_holders);
+                    labels.extend(of_objects);
+                    held_by.extend(owners);
+                }
+                // Without names, the dominators remain.
+                Err(_) => findings.extend(suspects(session, retained, names, rooted, budget)),
+            }
             findings.extend(graph.add(rooted, retained, strings.then_some(&report), progress));
         });
-        (findings, keepers, graph)
+        (findings, keepers, graph, labels, held_by, not_read)
     });
     let mut graph = Liveness::default();
-    if let Some((findings, keepers, of_objects)) = of_graph {
+    if let Some((findings, keepers, of_objects, labels, held_by, not_read)) = of_graph {
+        found.findings.extend(native_owners(&owned, &held_by));
+        found.not_read.extend(not_read);
         graph = of_objects;
+        if let Some(scene) = &mut found.scene {
+            scene.labels.extend(labels);
+        }
         found.findings.extend(findings);
         buffers.iter_mut().for_each(|finding| finding.text.push_str(&keepers));
     }
@@ -111,6 +143,9 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
         );
         found.findings.push(sentence(text).more("heapstat"));
     }
+    let setting = runtimes.iter().find_map(|runtime| runtime.heap_setting());
+    let live = whole.then(|| size.saturating_sub(graph.unreachable.size));
+    found.findings.extend(sizing(share.used, report.total.size, live, setting.as_deref()));
     // For small blocks the runtime itself reports what is free.
     if !runtimes.iter().any(|runtime| runtime.small_blocks().is_some_and(|blocks| blocks.sums().is_some())) {
         found.findings.extend(fragmented(session, &report));
@@ -134,6 +169,24 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
         budget.allows("exceptions, finalizers and async methods", share.used, COUNTED),
         progress,
     ));
+}
+
+/// Maximum number of types whose native memory is reported.
+const NATIVE_TYPES: usize = 4;
+
+/// Findings on native memory that objects point at. `held_by`: who holds each of the rows' objects.
+fn native_owners(rows: &[HolderRow], held_by: &HashMap<Addr, String>) -> Vec<Finding> {
+    let of_row = |row: &HolderRow| {
+        native_owner::finding(&Owned {
+            r#type: row.name.as_deref()?,
+            field: row.field.as_deref(),
+            objects: row.objects,
+            blocks: row.malloc.count,
+            bytes: row.malloc.bytes,
+            holder: held_by.get(&row.object).map(String::as_str),
+        })
+    };
+    rows.iter().filter_map(of_row).collect()
 }
 
 /// What roots reach, of all heaps whose graphs could be built.

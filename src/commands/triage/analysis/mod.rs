@@ -18,6 +18,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::analysis::zero::ZeroMap;
+use crate::causes::verdict::verdict;
+use crate::causes::{self, Scene, last_words, ranking};
 use crate::commands::triage::analysis::budget::Budget;
 use crate::commands::triage::analysis::tally::{Measure, Tally};
 use crate::commands::triage::report::{NamedRow, TriageReport, UnnamedRow};
@@ -27,7 +29,7 @@ use crate::progress::Progress;
 use crate::report::{Finding, Severity};
 use crate::session::Session;
 use crate::shell::quoted;
-use crate::units::human;
+use crate::units::{count, human};
 
 /// Options of `triage`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,6 +53,25 @@ const UNNAMED: usize = 100;
 struct Found {
     findings: Vec<Finding>,
     unnamed: Vec<UnnamedRow>,
+    /// Threads with what they wait for. `None` if their stacks were not read.
+    scene: Option<Scene>,
+    /// Roots and references of heaps that were not read.
+    not_read: Vec<String>,
+}
+
+/// What was not read, without which nothing can be called healthy.
+fn missing(session: &Session<'_>, scene: Option<&Scene>, not_read: &[String], budget: &Budget) -> Vec<String> {
+    let mut out = not_read.to_vec();
+    match scene {
+        None => out.push("stacks of threads".to_owned()),
+        Some(scene) if scene.blind > 0 => out.push(format!("names of the frames of {}", count(scene.blind, "thread"))),
+        Some(_) => {}
+    }
+    out.extend(budget.left_out.iter().cloned());
+    if out.is_empty() && session.process.diag.is_partial() {
+        out.push("what the warnings name".to_owned());
+    }
+    out
 }
 
 /// Explains where the memory went, most important cause first.
@@ -68,10 +89,14 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     anonymous::anonymous(session, &tally, &mut budget, progress, &mut found);
     running::threads(session, &zeros, &mut budget, &mut found);
     heap::heap(session, &tally, &mut budget, progress, &mut found);
-    let Found { mut findings, mut unnamed } = found;
+    let Found { mut findings, mut unnamed, scene, not_read } = found;
+    findings.extend(scene.iter().flat_map(causes::waits));
     page_states::add(&tally, &mut findings);
     suggested::check(session, &mut findings, &mut budget, progress);
     let used = tally.total();
+    last_words::join(&mut findings);
+    ranking::judge(&mut findings);
+    findings.extend(verdict(&findings, &missing(session, scene.as_ref(), &not_read, &budget)));
     finish(session, &mut findings, Some(used), tally.measure);
     unnamed.sort_by_key(|row| (Reverse(row.bytes), row.start));
     let nameless: u64 = unnamed.iter().map(|row| row.bytes).fold(0, u64::saturating_add);
@@ -132,32 +157,17 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], used: Option<u64>, me
             *command = format!("coremap {command} {core}");
         }
     }
-    raise(findings);
+    ranking::judge(findings);
     // Allocated memory that was never written does not come first.
     let weight = |f: &Finding| f.bytes.unwrap_or(0).min(f.within.and_then(whole).unwrap_or(u64::MAX));
     // Files can be what fills the memory. Bytes in the core don't show that, but resident bytes do.
     let must_be = |f: &Finding| MUST_BE.contains(&f.id) && !(measure.is_resident() && is_most(f));
-    findings.sort_by_key(|f| (Reverse(f.severity), must_be(f), Reverse(weight(f))));
+    ranking::sort(findings, weight, must_be);
 }
 
 /// Whether a finding is about most of all memory.
 fn is_most(f: &Finding) -> bool {
     f.bytes.is_some_and(|b| b >= LARGE) && f.share.is_some_and(|share| share >= MOST)
-}
-
-/// Makes a finding with most of all memory a warning, unless a finding within it is one. Findings in `MUST_BE` are
-/// exempt.
-fn raise(findings: &mut [Finding]) {
-    let explained: Vec<&str> =
-        findings.iter().filter(|f| f.severity > Severity::Info).filter_map(|f| f.within).collect();
-    let sums = |f: &Finding| f.within.is_none() && !MUST_BE.contains(&f.id) && !explained.contains(&f.id);
-    let raised: Vec<usize> =
-        (0..findings.len()).filter(|&i| findings.get(i).is_some_and(|f| is_most(f) && sums(f))).collect();
-    for i in raised {
-        if let Some(finding) = findings.get_mut(i) {
-            finding.severity = finding.severity.max(Severity::Warning);
-        }
-    }
 }
 
 /// Returns `part` / `whole`, from 0 to 1, rounded to four decimal places.

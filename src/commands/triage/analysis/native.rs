@@ -184,12 +184,10 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
     let rows = measure(session, zeros);
     let mut out = verdict(session, &rows);
     match out.iter_mut().find(|f| f.id == "stacks") {
-        // If the reserve is the problem, `bytes` is the reserve. The share is always of the bytes that all stacks use.
+        // Reserved address space is no memory: both are of the bytes that all stacks use.
         Some(stacks) => {
             stacks.share = (tally.measure != Measure::InCore).then(|| super::share(share.used, tally.total()));
-            if stacks.severity == Severity::Info || tally.measure.is_resident() {
-                stacks.bytes = Some(share.used);
-            }
+            stacks.bytes = Some(share.used);
         }
         None => {
             let known = || rows.iter().filter(|row| row.low.is_some());

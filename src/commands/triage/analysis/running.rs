@@ -3,17 +3,21 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use crate::addr::Addr;
 use crate::analysis::crash;
 use crate::analysis::zero::ZeroMap;
+use crate::causes::Scene;
+use crate::causes::last_words::{self, Ending};
 use crate::commands::stacks::measure;
 use crate::commands::threads::{self, Doing, ThreadOptions};
 use crate::commands::triage::analysis::Found;
 use crate::commands::triage::analysis::budget::Budget;
 use crate::map::Confidence;
+use crate::memory::Memory;
 use crate::report::{Finding, FrameRow, FrameRowKind, Severity, ThreadRow};
 use crate::session::Session;
 use crate::sums::SaturatingSum;
-use crate::targets::threads::tid_text;
+use crate::targets::{Arch, Producer, SignalInfo};
 use crate::units::{count, exact, round};
 
 /// Cost of a thread in the time estimate. `STACK` is one unit per stack, and `FOLLOWED` the stacks per second.
@@ -40,21 +44,20 @@ const BEGINS: [&str; 2] = ["System.Threading.", "System.Private.CoreLib.dll!"];
 const GATHERED: u64 = 10;
 
 pub(super) fn threads(session: &Session<'_>, zeros: &ZeroMap, budget: &mut Budget, found: &mut Found) {
-    found.findings.extend(crashed(session));
     let count = session.process.threads().len() as u64;
     if !budget.allows("stacks of threads", count.saturating_mul(STACK), FOLLOWED) {
+        found.findings.extend(ended(session, &[]));
         return;
     }
-    let report = threads::threads(session, ThreadOptions { group: true, ..ThreadOptions::default() });
-    found.findings.extend(report.findings);
+    let report = threads::threads(session, ThreadOptions::default());
+    found.findings.extend(ended(session, &report.threads));
+    let runtimes = session.runtimes();
+    let facts: Vec<_> = runtimes.iter().filter_map(|runtime| runtime.wait_facts()).collect();
+    found.scene = Some(Scene::of_threads(&report.threads, &facts));
     if count < MANY {
         return;
     }
-    let mut starts: HashMap<u32, String> = HashMap::new();
-    for group in report.groups.iter().flatten() {
-        let Some(start) = start(&group.frames) else { continue };
-        starts.extend(group.tids.iter().map(|&tid| (tid, start.clone())));
-    }
+    let starts = report.threads.iter().filter_map(|thread| Some((thread.tid, start(&thread.frames)?))).collect();
     let rows = measure(session, Some(zeros));
     let written = rows.iter().filter_map(|row| Some((row.tid?, row.written?))).collect();
     found.findings.extend(pools(&report.threads, &starts, &threads::doing(session), &written));
@@ -177,13 +180,54 @@ fn start(frames: &[FrameRow]) -> Option<String> {
     own.or_else(|| if managed.clone().next().is_some() { None } else { native() }).map(FrameRow::shown)
 }
 
-fn crashed(session: &Session<'_>) -> Option<Finding> {
+/// Offsets from the stack pointer of the signal trampoline, where the kernel's ucontext begins: the interrupted
+/// instruction, and siginfo_t behind it with its fields (arch/x86/include/asm/sigframe.h: struct rt_sigframe).
+const RIP: u64 = 168;
+const SIGINFO: u64 = 304;
+const SI_CODE: u64 = 8;
+const SI_ADDR: u64 = 16;
+
+/// The signal whose handler a thread is in, and its frames below that handler. A runtime's handler may end the process
+/// by a signal of its own. The saved instruction is that of the next frame, which proves the structure.
+fn first_signal(session: &Session<'_>, thread: &ThreadRow) -> Option<(SignalInfo, ThreadRow)> {
+    if session.process.arch() != Arch::X86_64 {
+        return None;
+    }
+    let memory = &session.process.memory;
+    let interrupted = thread.frames.windows(2).position(|pair| {
+        let [trampoline, interrupted] = pair else { return false };
+        let saved = trampoline.sp.checked_add(RIP).and_then(|at| memory.peek_u64(at).ok());
+        saved.is_some() && saved == interrupted.ip.map(Addr::get)
+    })?;
+    let info = thread.frames.get(interrupted)?.sp.checked_add(SIGINFO)?;
+    let signo = memory.u32(info).ok()?.cast_signed();
+    let code = memory.u32(info.checked_add(SI_CODE)?).ok()?.cast_signed();
+    let addr = memory.ptr(info.checked_add(SI_ADDR)?).ok()?;
+    let frames = thread.frames.get(interrupted.checked_add(1)?..)?.to_vec();
+    (1..=64).contains(&signo).then(|| (SignalInfo { signo, code, addr }, ThreadRow { frames, ..thread.clone() }))
+}
+
+/// How the process ended, if it ended by itself.
+fn ended(session: &Session<'_>, threads: &[ThreadRow]) -> Vec<Finding> {
     let crash = crash::crash(session.process);
-    let signal = crash.signal?;
-    let thread = crash.tid.map_or_else(String::new, |tid| format!(" in thread {}", tid_text(tid)));
-    let text = format!("The process was terminated by {}{thread}.", crash::name(signal.number));
-    let more = crash.tid.map_or_else(|| "info".to_owned(), |tid| format!("threads --tid {tid}"));
-    Some(Finding::new("crash", Severity::Warning, text, "signal in the core's notes").more(more))
+    let runtimes = session.runtimes();
+    let thread = crash.tid.and_then(|tid| threads.iter().find(|thread| thread.tid == tid));
+    let words = || runtimes.iter().filter_map(|runtime| runtime.last_words());
+    let oom = thread.and_then(|thread| words().find_map(|words| Some((thread, words.out_of_memory(thread)?))));
+    let oom = oom.map(|(thread, fact)| last_words::out_of_memory(thread, &fact));
+    let Some(signal) = crash.signal else { return oom.into_iter().collect() };
+    let first = thread.and_then(|thread| first_signal(session, thread));
+    let info = first.as_ref().map(|(info, _)| *info).or(signal.info);
+    let number = first.as_ref().map_or(signal.number, |(info, _)| info.signo);
+    let ending = Ending {
+        signal: (number, crash::name(number)),
+        code: info.map(|info| info.code),
+        address: info.map(|info| info.addr),
+        by_kernel: session.process.producer() == Producer::Kernel,
+        thread: first.as_ref().map(|(_, thread)| thread).or(thread),
+    };
+    let exception = |at| runtimes.iter().find_map(|runtime| runtime.object(at)?.exception);
+    oom.into_iter().chain(last_words::crash(&ending, exception)).collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,9 @@ mod events;
 pub mod fields;
 mod frames;
 mod heap;
+mod holders;
 mod id;
+mod last_words;
 pub(crate) mod linear;
 mod names;
 mod native_memory;
@@ -23,6 +25,7 @@ mod stat;
 mod strings;
 mod tasks;
 pub(crate) mod type_table;
+mod waits;
 
 pub use crate::registers::Regs;
 pub use clr_gc::{ClrGc, ClrHeaps, FinalizeQueue, Handle, Segment};
@@ -40,7 +43,9 @@ pub use heap::{
     StringContent, StringUnits, TypeIndex, TypeInfo, UnwalkedRange, UnwalkedRanges, Walker, locate,
 };
 pub(crate) use heap::{RefBatch, all_types};
+pub use holders::{NamedStatics, StaticRoot, TypeRole};
 pub use id::RuntimeId;
+pub use last_words::{LastWords, OutOfMemory};
 pub use names::FieldKey;
 #[doc(hidden)]
 pub use names::ObjectNames;
@@ -55,3 +60,4 @@ pub use space::Space;
 pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
 pub use strings::{Duplicate, StringStat, strings};
 pub use tasks::{AsyncFrame, AsyncFunctions, AsyncTask, AsyncTasks};
+pub use waits::{Activity, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner};

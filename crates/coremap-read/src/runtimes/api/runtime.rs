@@ -9,8 +9,9 @@ use crate::map::{Claims, Confidence, Kind};
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
-    AsyncFunctions, BlockLabels, ClrGc, EventSession, Heap, LightFrame, ListedMethods, ManagedCode, Mark, OwnedBuffer,
-    Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, buffer_at,
+    AsyncFunctions, BlockLabels, ClrGc, EventSession, Heap, LastWords, LightFrame, ListedMethods, ManagedCode, Mark,
+    NamedStatics, OwnedBuffer, Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts,
+    buffer_at,
 };
 
 /// A thread as a runtime sees it.
@@ -231,6 +232,46 @@ pub trait ManagedRuntime: Sync {
     /// The runtime's async functions.
     fn async_functions(&self) -> AsyncFunctions<'_> {
         AsyncFunctions::Elsewhere
+    }
+
+    /// Its static variables, and the objects that contain them. Empty if they are not read.
+    fn named_statics(&self) -> NamedStatics {
+        NamedStatics::default()
+    }
+
+    /// The part that a type plays in the question who holds memory.
+    fn type_role(&self, _kind: TypeIndex) -> TypeRole {
+        TypeRole::Program
+    }
+
+    /// The object whose name an entry of a runtime's table has: the thread-local variable of a value. `None` for others.
+    fn named_by(&self, _entry: Addr) -> Option<Addr> {
+        None
+    }
+
+    /// The number that limits a collection itself, with the name of its field. `None` if it is unlimited or unknown.
+    fn limit_of(&self, _collection: Addr) -> Option<(&'static str, u64)> {
+        None
+    }
+
+    /// What the state of a collection's elements of one type says, in words: how many are not completed.
+    fn elements_note(&self, _kind: TypeIndex, _elements: &[Addr]) -> Option<String> {
+        None
+    }
+
+    /// The setting that keeps the heap's memory committed, as a clause. `None` if none is known.
+    fn heap_setting(&self) -> Option<String> {
+        None
+    }
+
+    /// What it knows of the end of the process. `None` if nothing.
+    fn last_words(&self) -> Option<&dyn LastWords> {
+        None
+    }
+
+    /// Waits, executors and requests. `None` if they are not read.
+    fn wait_facts(&self) -> Option<&dyn WaitFacts> {
+        None
     }
 
     /// One sentence that names the setting for the stack size of the runtime's threads.

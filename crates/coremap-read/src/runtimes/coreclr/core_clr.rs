@@ -17,7 +17,7 @@ use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
     self, ClrGc, ClrHeaps, EventSession, FinalizeQueue, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads,
-    Roots, RuntimeId, StackFrame, StackWalk, Structure,
+    NamedStatics, Roots, RuntimeId, StackFrame, StackWalk, Structure, TypeIndex, TypeRole, WaitFacts,
 };
 use crate::runtimes::clr_gc::{Gc, finalizers, handle_at};
 use crate::runtimes::coreclr::claim::read_heaps;
@@ -281,6 +281,18 @@ impl ManagedRuntime for CoreClr<'_> {
 
     fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Roots {
         self.roots_with(&self.stack_refs(own, walk))
+    }
+
+    fn named_statics(&self) -> NamedStatics {
+        self.all_statics()
+    }
+
+    fn type_role(&self, kind: TypeIndex) -> TypeRole {
+        self.role_of_type(kind)
+    }
+
+    fn wait_facts(&self) -> Option<&dyn WaitFacts> {
+        Some(self)
     }
 
     fn object(&self, addr: Addr) -> Option<ObjectReport> {

@@ -12,6 +12,7 @@ mod core_clr;
 mod fields;
 mod gc;
 pub mod heap;
+mod holders;
 mod loader;
 pub mod locks;
 mod methods;

@@ -1,5 +1,6 @@
 //! One CPython of a process, with what was read of it so far.
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
@@ -12,8 +13,8 @@ use crate::process::Process;
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::{
     self, AsyncFunctions, AsyncTask, AsyncTasks, KindBytes, LightThread, ListedMethods, Locks, ManagedCode, ManagedRun,
-    ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, Roots, RuntimeFindings, RuntimeId, SmallBlock,
-    SmallBlockSums, SmallBlocks, StackFrame, StackWalk, Structure,
+    ManagedRuntime, ManagedThread, ManagedThreads, NamedStatics, OwnedBuffer, Roots, RuntimeFindings, RuntimeId,
+    SmallBlock, SmallBlockSums, SmallBlocks, StackFrame, StackWalk, Structure, TypeIndex, TypeRole, WaitFacts,
 };
 use crate::runtimes::cpython::frames::PyCode;
 use crate::runtimes::cpython::heap::Heap;
@@ -32,6 +33,7 @@ pub struct CPython<'p> {
     threads: OnceLock<Threads>,
     names: OnceLock<StaticNames>,
     buffers: OnceLock<Vec<OwnedBuffer>>,
+    library_modules: OnceLock<HashMap<String, bool>>,
 }
 
 impl<'p> CPython<'p> {
@@ -49,6 +51,7 @@ impl<'p> CPython<'p> {
                     threads: OnceLock::new(),
                     names: OnceLock::new(),
                     buffers: OnceLock::new(),
+                    library_modules: OnceLock::new(),
                 }),
             }
         }
@@ -88,6 +91,11 @@ impl<'p> CPython<'p> {
             let _phase = self.runtime.process.enter(Phase::ManagedThreads);
             Threads::read(&self.runtime)
         })
+    }
+
+    /// Whether each module belongs to the library, by name.
+    pub(super) fn library_modules(&self) -> &HashMap<String, bool> {
+        self.library_modules.get_or_init(|| self.modules_by_library())
     }
 
     /// Type name of one object, without reading the whole heap.
@@ -216,6 +224,22 @@ impl ManagedRuntime for CPython<'_> {
     }
 
     fn findings(&self) -> Option<&dyn RuntimeFindings> {
+        Some(self)
+    }
+
+    fn named_statics(&self) -> NamedStatics {
+        self.all_globals()
+    }
+
+    fn type_role(&self, kind: TypeIndex) -> TypeRole {
+        self.role_of_type(kind)
+    }
+
+    fn limit_of(&self, collection: Addr) -> Option<(&'static str, u64)> {
+        self.limit_of_cache(collection)
+    }
+
+    fn wait_facts(&self) -> Option<&dyn WaitFacts> {
         Some(self)
     }
 

@@ -15,6 +15,7 @@ mod claim;
 mod findings;
 mod frames;
 pub mod heap;
+mod holders;
 mod object;
 pub mod objects;
 pub mod obmalloc;

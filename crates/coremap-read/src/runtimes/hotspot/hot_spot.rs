@@ -14,8 +14,9 @@ use crate::process::Process;
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
-    self, AsyncFunctions, BlockLabels, KindBytes, LightThread, ManagedCode, ManagedRuntime, ManagedThread,
-    ManagedThreads, OwnedBuffer, Roots, RuntimeFindings, RuntimeId, StackFrame, StackWalk,
+    self, AsyncFunctions, BlockLabels, KindBytes, LastWords, LightThread, ManagedCode, ManagedRuntime, ManagedThread,
+    ManagedThreads, NamedStatics, OwnedBuffer, Roots, RuntimeFindings, RuntimeId, StackFrame, StackWalk, TypeIndex,
+    TypeRole, WaitFacts,
 };
 use crate::runtimes::hotspot::classes::Classes;
 use crate::runtimes::hotspot::code::Code;
@@ -23,6 +24,7 @@ use crate::runtimes::hotspot::heap::{Collector, Heap, Spaces};
 use crate::runtimes::hotspot::threads::{JavaThread, Locks, Threads, java_threads};
 use crate::runtimes::hotspot::vm::{Detection, LIBJVM, Vm, VmError, detect};
 use crate::runtimes::hotspot::{Nmt, buffers, claim, findings, object, roots, threads};
+use crate::units::round;
 
 /// A HotSpot VM. Each part is read on first use and cached.
 pub struct HotSpot<'p> {
@@ -235,6 +237,35 @@ impl ManagedRuntime for HotSpot<'_> {
     }
 
     fn findings(&self) -> Option<&dyn RuntimeFindings> {
+        Some(self)
+    }
+
+    fn named_statics(&self) -> NamedStatics {
+        self.all_statics()
+    }
+
+    fn type_role(&self, kind: TypeIndex) -> TypeRole {
+        self.role_of_class(kind)
+    }
+
+    fn named_by(&self, entry: Addr) -> Option<Addr> {
+        self.thread_local_of(entry)
+    }
+
+    fn elements_note(&self, kind: TypeIndex, elements: &[Addr]) -> Option<String> {
+        self.note_on(kind, elements)
+    }
+
+    fn heap_setting(&self) -> Option<String> {
+        let least = ["InitialHeapSize", "MinHeapSize"].iter().filter_map(|flag| self.vm.int_flag(flag)).max()?;
+        (least > 0).then(|| format!("InitialHeapSize (-Xms) {} keeps it committed", round(least)))
+    }
+
+    fn last_words(&self) -> Option<&dyn LastWords> {
+        Some(self)
+    }
+
+    fn wait_facts(&self) -> Option<&dyn WaitFacts> {
         Some(self)
     }
 

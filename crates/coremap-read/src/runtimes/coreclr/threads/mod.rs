@@ -10,6 +10,7 @@ mod roles;
 mod stack_refs;
 pub mod sync_blocks;
 mod table;
+mod wait_facts;
 mod waits;
 
 pub(crate) use frames::FrameClasses;

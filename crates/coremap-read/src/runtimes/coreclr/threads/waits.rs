@@ -85,7 +85,8 @@ impl Locks {
         );
         let block = self.wanted_by(thread, object?)?;
         let how = "the runtime's lock helper protects it on the stack, and its sync block has waiters";
-        Some(self.owned_by(types, block, how, Confidence::Derived))
+        // Both are structures of the runtime: the Frame with the object, and the sync block with its owner.
+        Some(self.owned_by(types, block, how, Confidence::Exact))
     }
 
     /// Finds the lock by Monitor's methods. They pass the runtime a pointer to the location that contains the object.

@@ -72,7 +72,7 @@ impl Gather {
 }
 
 impl<'c, 'p> TaskFinder<'c, 'p> {
-    fn new(python: &'c CPython<'p>) -> Option<TaskFinder<'c, 'p>> {
+    pub(super) fn new(python: &'c CPython<'p>) -> Option<TaskFinder<'c, 'p>> {
         let heap = python.objects()?;
         let walks = Walks::new(Phase::Tasks, limits::MAX_PY_FRAMES);
         let (runtime, objects) = (python.runtime(), python.runtime().objects());
@@ -86,7 +86,7 @@ impl<'c, 'p> TaskFinder<'c, 'p> {
     }
 
     /// All tasks that are not done, sorted by address.
-    fn tasks(&self) -> Vec<PendingTask> {
+    pub(super) fn tasks(&self) -> Vec<PendingTask> {
         // Without asyncio there are no tasks.
         if self.types.is_empty() {
             return Vec::new();

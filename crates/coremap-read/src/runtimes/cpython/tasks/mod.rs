@@ -11,4 +11,5 @@
 
 mod coroutine;
 mod find;
+mod wait_facts;
 mod wait_text;

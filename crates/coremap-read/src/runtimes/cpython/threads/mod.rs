@@ -9,12 +9,17 @@
 //! | `describe` | the columns of a thread in reports |
 
 mod describe;
+mod executors;
 mod gil;
+mod holds;
 mod list;
 mod names;
+mod wait_facts;
 mod waits;
 
+pub(in crate::runtimes::cpython) use holds::held_by_frame;
 pub(in crate::runtimes::cpython) use list::Threads;
+pub(in crate::runtimes::cpython) use waits::first_argument;
 
 use crate::addr::Addr;
 use crate::runtimes::cpython::CPython;

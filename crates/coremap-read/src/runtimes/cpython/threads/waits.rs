@@ -96,7 +96,7 @@ pub(super) fn by_frames<'f>(
 }
 
 /// The first argument, which is `self` in a method. `None` if the variable was deleted or is in a cell.
-fn first_argument(runtime: &Runtime<'_>, frame: &PyFrame) -> Option<Addr> {
+pub(in crate::runtimes::cpython) fn first_argument(runtime: &Runtime<'_>, frame: &PyFrame) -> Option<Addr> {
     let variables = frame.variables(runtime)?;
     let word = runtime.memory.peek_u64(variables).ok()?;
     Some(Addr::new(word & !STACK_REF_TAGS)).filter(|at| !at.is_null())

@@ -8,9 +8,10 @@ mod list;
 mod monitors;
 mod records;
 mod roles;
-mod thread_object;
+pub(in crate::runtimes::hotspot) mod thread_object;
 mod virtual_threads;
 mod vm_threads;
+mod wait_facts;
 mod waits;
 
 pub(super) use claims::claim;

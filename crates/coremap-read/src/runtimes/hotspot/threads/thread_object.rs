@@ -65,7 +65,12 @@ pub(super) fn thread_object(classes: &Classes<'_>, thread: Addr, field: &'static
 }
 
 /// Returns the object in the field of this name. `None` if it is null.
-pub(super) fn reference(classes: &Classes<'_>, class: &Klass, object: Addr, field: &str) -> Option<Addr> {
+pub(in crate::runtimes::hotspot) fn reference(
+    classes: &Classes<'_>,
+    class: &Klass,
+    object: Addr,
+    field: &str,
+) -> Option<Addr> {
     let field = classes.field(class, field).filter(|field| field.is_reference())?;
     let at = object.wrapping_add(field.offset);
     // The reference that led to this object may be older than the object's last move. The old address is no longer in
@@ -75,7 +80,12 @@ pub(super) fn reference(classes: &Classes<'_>, class: &Klass, object: Addr, fiel
 }
 
 /// Returns the `int` in the field of this name.
-pub(super) fn number(classes: &Classes<'_>, class: &Klass, object: Addr, field: &str) -> Option<u32> {
+pub(in crate::runtimes::hotspot) fn number(
+    classes: &Classes<'_>,
+    class: &Klass,
+    object: Addr,
+    field: &str,
+) -> Option<u32> {
     let field = classes.field(class, field).filter(|field| field.descriptor == "I")?;
     let at = object.wrapping_add(field.offset);
     classes.vm.memory.keep(at, 4);

@@ -1,0 +1,83 @@
+//! Tasks as parties of the wait graph: what each waits for, and the locks that it is inside of.
+
+use std::collections::HashMap;
+
+use super::find::{PendingTask, TaskFinder};
+use crate::addr::Addr;
+use crate::map::Confidence;
+use crate::runtimes::api::{PartyId, TaskFact, WaitFact, WaitOwner};
+use crate::runtimes::cpython::CPython;
+use crate::runtimes::cpython::frames::is_of_the_library;
+use crate::runtimes::cpython::threads::{first_argument, held_by_frame};
+
+/// The file with asyncio's locks.
+const LOCKS: &str = "/asyncio/locks.py";
+
+mod how {
+    pub(super) const WITH: &str = "the owner is inside the lock's async with statement";
+    pub(super) const TASK: &str = "the task awaits that task";
+    pub(super) const FUTURE: &str = "the future that the task awaits";
+}
+
+impl CPython<'_> {
+    /// All tasks that are not done.
+    pub(in crate::runtimes::cpython) fn task_facts(&self) -> Vec<TaskFact> {
+        let Some(finder) = TaskFinder::new(self) else { return Vec::new() };
+        let tasks = finder.tasks();
+        let wanted: Vec<Option<Addr>> = tasks.iter().map(|task| self.wanted_lock(task)).collect();
+        let mut held: HashMap<Addr, Vec<Addr>> = HashMap::new();
+        for (task, wanted) in tasks.iter().zip(&wanted) {
+            for (_, _, frame) in &task.coroutines {
+                // While a task waits for a lock, its `__aexit__` is on the stack already.
+                for object in held_by_frame(self, frame).into_iter().filter(|object| Some(*object) != *wanted) {
+                    held.entry(object).or_default().push(task.address);
+                }
+            }
+        }
+        let by_address: HashMap<Addr, ()> = tasks.iter().map(|task| (task.address, ())).collect();
+        let owner = |task: &Addr| WaitOwner { party: PartyId::Task(*task), confidence: Confidence::Exact };
+        let fact = |(task, wanted): (&PendingTask, Option<Addr>)| {
+            let wait = match (wanted, task.waiter) {
+                (Some(lock), _) => Some(WaitFact {
+                    object: lock,
+                    r#type: self.type_name_of(lock),
+                    owners: held.get(&lock).into_iter().flatten().map(owner).collect(),
+                    relation: "held",
+                    evidence: how::WITH,
+                    ..WaitFact::default()
+                }),
+                (None, Some(waiter)) if by_address.contains_key(&waiter) => Some(WaitFact {
+                    object: waiter,
+                    r#type: self.type_name_of(waiter),
+                    owners: vec![owner(&waiter)],
+                    relation: "joined",
+                    evidence: how::TASK,
+                    ..WaitFact::default()
+                }),
+                (None, Some(waiter)) => Some(WaitFact {
+                    object: waiter,
+                    r#type: self.type_name_of(waiter),
+                    evidence: how::FUTURE,
+                    ..WaitFact::default()
+                }),
+                (None, None) => None,
+            };
+            let codes = &self.all_code().codes;
+            let mut own = task.coroutines.iter().filter_map(|(_, _, frame)| {
+                let code = codes.code(frame.code)?;
+                (!is_of_the_library(code.file())).then(|| code.name().to_owned())
+            });
+            TaskFact { address: task.address, name: task.name.clone(), place: own.next(), caller: own.next(), wait }
+        };
+        tasks.iter().zip(wanted).map(fact).collect()
+    }
+
+    /// The lock that a task's innermost coroutine acquires.
+    fn wanted_lock(&self, task: &PendingTask) -> Option<Addr> {
+        let (_, _, frame) = task.coroutines.first()?;
+        let code = self.all_code().codes.code(frame.code).filter(|code| code.file().ends_with(LOCKS))?;
+        let name = code.name().rsplit('.').next().unwrap_or_default().to_owned();
+        task.waiter.filter(|_| name == "acquire" || name == "wait")?;
+        first_argument(self.runtime(), frame)
+    }
+}

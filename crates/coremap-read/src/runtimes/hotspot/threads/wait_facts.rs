@@ -1,0 +1,296 @@
+//! Waits that no lock explains: class initialisation, ends of threads, futures. Executors and requests, by their
+//! workers' Thread objects, so that no walk of the heap is needed.
+//!
+//! Sources: src/hotspot/share/oops/instanceKlass.hpp (ClassState, `_init_thread`); java.base: java/util/concurrent
+//! (ThreadPoolExecutor, FutureTask, AbstractQueuedSynchronizer).
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use crate::addr::Addr;
+use crate::facts::{FrameRow, ThreadRow, WaitRow};
+use crate::limits;
+use crate::map::Confidence;
+use crate::runtimes::api::{
+    Activity, Executor, Heap as _, PartyId, RequestSet, TypeRole, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
+};
+use crate::runtimes::hotspot::HotSpot;
+use crate::runtimes::hotspot::classes::Klass;
+use crate::runtimes::hotspot::threads::thread_object::{number, reference};
+
+/// The class of a pool's workers, of tasks with a result, and of the lock object of a class.
+const WORKER: &str = "java.util.concurrent.ThreadPoolExecutor$Worker";
+const FUTURE: &str = "java.util.concurrent.FutureTask";
+const INIT_LOCK: &str = "int[]";
+
+/// Prefix of the method that serves a request of the JDK's HTTP server.
+const EXCHANGE: &str = "sun.net.httpserver.ServerImpl$Exchange";
+
+/// Parts of the names of methods, with what a thread does in them.
+const ACTIVITIES: [(&str, Activity); 26] = [
+    ("NioSocketImpl.implRead", Activity::SocketRead),
+    ("NioSocketImpl.tryRead", Activity::SocketRead),
+    ("NioSocketImpl.timedRead", Activity::SocketRead),
+    ("SocketDispatcher.read", Activity::SocketRead),
+    ("SocketChannelImpl.read", Activity::SocketRead),
+    ("NioSocketImpl.implWrite", Activity::SocketWrite),
+    ("NioSocketImpl.tryWrite", Activity::SocketWrite),
+    ("SocketDispatcher.write", Activity::SocketWrite),
+    ("SocketChannelImpl.write", Activity::SocketWrite),
+    ("NioSocketImpl.connect", Activity::Connect),
+    ("SocketChannelImpl.connect", Activity::Connect),
+    ("SocketChannelImpl.finishConnect", Activity::Connect),
+    ("NioSocketImpl.accept", Activity::Accept),
+    ("ServerSocketChannelImpl.accept", Activity::Accept),
+    ("Net.accept", Activity::Accept),
+    ("AddressImpl.lookup", Activity::Resolve),
+    ("ProcessImpl.waitFor", Activity::Process),
+    ("waitForProcessExit", Activity::Process),
+    ("PipedInputStream.read", Activity::Pipe),
+    ("FileDispatcherImpl.", Activity::File),
+    ("FileInputStream.read", Activity::File),
+    ("FileOutputStream.write", Activity::File),
+    ("FileChannelImpl.lock", Activity::File),
+    ("EPoll.wait", Activity::Select),
+    ("SelectorImpl.select", Activity::Select),
+    ("Thread.sleep", Activity::Sleep),
+];
+
+/// Maximum number of frames above the program's own.
+const LIBRARY_FRAMES: usize = 14;
+
+/// The state of a thread that neither waits nor sleeps.
+const RUNNABLE: &str = "RUNNABLE";
+
+mod how {
+    pub(super) const CLASS: &str = "the class's state and InstanceKlass::_init_thread";
+    pub(super) const END: &str = "it waits on the Thread object of that thread";
+    pub(super) const RUNNER: &str = "FutureTask.runner";
+    pub(super) const QUEUED: &str = "the task is in the executor's queue";
+}
+
+/// A pool with its queue.
+struct Pool {
+    row: Executor,
+    queue: Vec<Addr>,
+}
+
+impl HotSpot<'_> {
+    fn class_name(&self, object: Addr) -> Option<String> {
+        Some(self.classes().class_of(object)?.name.clone())
+    }
+
+    /// The object in a field. `None` if it is null or the class has no such field.
+    fn get(&self, object: Addr, field: &str) -> Option<Addr> {
+        let class = self.classes().class_of(object)?;
+        reference(self.classes(), &class, object, field)
+    }
+
+    fn tid_of(&self, thread_object: Addr) -> Option<u32> {
+        let threads = self.all_threads();
+        threads.by_address.get(threads.by_object.get(&thread_object)?)?.tid
+    }
+
+    /// What a thread runs: its Runnable, if it has one.
+    fn target(&self, thread_object: Addr) -> Option<Addr> {
+        // Since JDK 19 another object has the fields that only platform threads have.
+        let holder = self.get(thread_object, "holder").and_then(|holder| self.get(holder, "task"));
+        holder.or_else(|| self.get(thread_object, "target"))
+    }
+
+    /// Pools, by the workers that the threads run.
+    fn pools(&self) -> BTreeMap<Addr, Pool> {
+        let mut out: BTreeMap<Addr, Pool> = BTreeMap::new();
+        let mut threads: Vec<(u32, Addr)> = self
+            .all_threads()
+            .by_address
+            .values()
+            .filter_map(|record| Some((record.tid?, record.object.as_ref()?.address)))
+            .collect();
+        threads.sort_unstable();
+        for (tid, object) in threads {
+            let Some(worker) = self.target(object) else { continue };
+            let Some(class) = self.classes().class_of(worker).filter(|class| class.name == WORKER) else { continue };
+            let Some(pool) = self.get(worker, "this$0") else { continue };
+            let entry = out.entry(pool).or_insert_with(|| {
+                let queue = self.get(pool, "workQueue").map(|queue| self.contents(queue)).unwrap_or_default();
+                let kind = self.class_name(pool).unwrap_or_default();
+                let kind = kind.rsplit('.').next().unwrap_or(&kind).to_owned();
+                let (workers, busy) = Default::default();
+                let queued = self.by_item(&queue);
+                Pool { row: Executor { object: pool, kind, workers, busy, queued }, queue }
+            });
+            entry.row.workers.push(tid);
+            // AbstractQueuedSynchronizer's state: 1 while a task runs.
+            if number(self.classes(), &class, worker, "state") == Some(1) {
+                entry.row.busy.push(tid);
+            }
+        }
+        out
+    }
+
+    /// The first objects beyond a collection's own nodes and arrays.
+    fn contents(&self, collection: Addr) -> Vec<Addr> {
+        let Some(heap) = self.objects() else { return Vec::new() };
+        let mut reader = heap.reader();
+        let (mut seen, mut queue) = (HashSet::from([collection]), VecDeque::from([collection]));
+        let mut out = Vec::new();
+        while let Some(at) = queue.pop_front().filter(|_| seen.len() < limits::MAX_QUEUED_TASKS) {
+            let mut targets = Vec::new();
+            reader.each(at.get(), |_, to| {
+                targets.push(Addr::new(to));
+                true
+            });
+            for to in targets.into_iter().filter(|to| seen.insert(*to)) {
+                let Some(node) = reader.node(to.get()) else { continue };
+                let name = heap.type_name(node.kind);
+                // Locks and counters of the queue are no tasks.
+                let is_lock = name.starts_with("java.util.concurrent.locks.") || name.contains(".atomic.");
+                match self.role_of_class(node.kind) {
+                    TypeRole::Part | TypeRole::ListNode => queue.push_back(to),
+                    TypeRole::Hub => {}
+                    TypeRole::Program | TypeRole::Collection | TypeRole::Library if !is_lock => out.push(to),
+                    TypeRole::Program | TypeRole::Collection | TypeRole::Library => {}
+                }
+            }
+        }
+        out
+    }
+
+    /// Name of a task: of a FutureTask also what it calls.
+    fn task(&self, object: Addr) -> String {
+        let name = self.class_name(object).unwrap_or_else(|| "an object".to_owned());
+        let callable = self.get(object, "callable");
+        let inner = callable.and_then(|callable| self.get(callable, "task")).or(callable);
+        match inner.and_then(|inner| self.class_name(inner)) {
+            Some(inner) => format!("{} ({inner})", name.rsplit('.').next().unwrap_or(&name)),
+            None => name,
+        }
+    }
+
+    fn by_item(&self, queue: &[Addr]) -> Vec<(String, u64)> {
+        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+        for object in queue {
+            *sums.entry(self.task(*object)).or_default() += 1;
+        }
+        let mut all: Vec<(String, u64)> = sums.into_iter().collect();
+        all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        all
+    }
+
+    /// Classes that a thread initialises right now: the object that others wait on, the class, and the thread.
+    fn initialising(&self) -> HashMap<Addr, (String, Option<u32>)> {
+        let (classes, vm) = (self.classes(), self.vm());
+        let mut out = HashMap::new();
+        let known = vm.constant("InstanceKlass::being_initialized");
+        let Some(state) = known.and_then(|state| u64::try_from(state).ok()) else { return out };
+        let Some(heap) = self.objects() else { return out };
+        let mut reader = heap.reader();
+        let threads = self.all_threads();
+        for &class in classes.loaders().iter().flat_map(|loader| &loader.classes) {
+            let view = vm.at("InstanceKlass", class);
+            // The state has one byte.
+            let is = |klass: &Klass| !klass.is_array() && view.number("_init_state").is_ok_and(|s| s & 0xff == state);
+            let Some(klass) = classes.klass(class).filter(|klass| is(klass)) else { continue };
+            let thread = view.ptr("_init_thread").ok().and_then(|at| threads.by_address.get(&at)?.tid);
+            let Some(mirror) = classes.mirror(class) else { continue };
+            reader.each(mirror.get(), |_, to| {
+                let lock = Addr::new(to);
+                if classes.class_of(lock).is_some_and(|class| class.name == INIT_LOCK) {
+                    out.insert(lock, (klass.name.clone(), thread));
+                }
+                true
+            });
+        }
+        out
+    }
+
+    fn wait_of(
+        &self,
+        row: &WaitRow,
+        frames: &[FrameRow],
+        pools: &BTreeMap<Addr, Pool>,
+        initialising: &HashMap<Addr, (String, Option<u32>)>,
+    ) -> Option<WaitFact> {
+        let exact = |party| WaitOwner { party, confidence: Confidence::Exact };
+        let fact = WaitFact { object: row.object, r#type: row.r#type.clone(), ..WaitFact::default() };
+        if let Some((class, tid)) = initialising.get(&row.object) {
+            return Some(WaitFact {
+                what: Some(format!("the initialisation of class {class}")),
+                owners: tid.map(PartyId::Thread).map(exact).into_iter().collect(),
+                relation: "being initialised",
+                evidence: how::CLASS,
+                ..fact
+            });
+        }
+        if row.owner_tid.is_some() {
+            return None;
+        }
+        if let Some(tid) = self.tid_of(row.object) {
+            let joins = frames.iter().take(LIBRARY_FRAMES).any(|frame| in_method(frame, "java.lang.Thread.join"));
+            return joins.then(|| WaitFact {
+                owners: vec![exact(PartyId::Thread(tid))],
+                relation: "joined",
+                evidence: how::END,
+                ..fact
+            });
+        }
+        if self.class_name(row.object).as_deref() == Some(FUTURE) {
+            let task = self.task(row.object);
+            let fact = WaitFact { r#type: Some(task.clone()), ..fact };
+            if let Some(tid) = self.get(row.object, "runner").and_then(|runner| self.tid_of(runner)) {
+                let owners = vec![exact(PartyId::Thread(tid))];
+                let what = Some(task);
+                return Some(WaitFact { owners, what, relation: "run", evidence: how::RUNNER, ..fact });
+            }
+            let pool = pools.values().find(|pool| pool.queue.contains(&row.object))?;
+            return Some(WaitFact {
+                owners: vec![exact(PartyId::Pool(pool.row.object))],
+                what: Some(format!("a queued {task}")),
+                needs: WaitNeeds::All,
+                relation: "run",
+                evidence: how::QUEUED,
+                ..fact
+            });
+        }
+        None
+    }
+}
+
+fn in_method(frame: &FrameRow, part: &str) -> bool {
+    frame.method.as_deref().is_some_and(|method: &str| method.contains(part))
+}
+
+impl WaitFacts for HotSpot<'_> {
+    fn waits(&self, threads: &[ThreadRow]) -> Vec<(PartyId, WaitFact)> {
+        let (pools, initialising) = (self.pools(), self.initialising());
+        let of_thread = |thread: &ThreadRow| {
+            let row = thread.waits_for.as_ref()?;
+            Some((PartyId::Thread(thread.tid), self.wait_of(row, &thread.frames, &pools, &initialising)?))
+        };
+        threads.iter().filter_map(of_thread).collect()
+    }
+
+    fn executors(&self, _threads: &[ThreadRow]) -> Vec<Executor> {
+        self.pools().into_values().map(|pool| pool.row).collect()
+    }
+
+    fn requests(&self, threads: &[ThreadRow]) -> Vec<RequestSet> {
+        let serves = |thread: &&ThreadRow| {
+            let exchange = thread.frames.iter().position(|frame| in_method(frame, EXCHANGE));
+            exchange.is_some_and(|end| thread.frames.iter().take(end).any(|frame| frame.own))
+        };
+        let threads: Vec<u32> = threads.iter().filter(serves).map(|thread| thread.tid).collect();
+        let count = threads.len() as u64;
+        if count == 0 { Vec::new() } else { vec![RequestSet { kind: "HttpExchange".into(), count, threads }] }
+    }
+
+    fn activity(&self, thread: &ThreadRow) -> Option<Activity> {
+        let library = thread.frames.iter().take_while(|frame| !frame.own).take(LIBRARY_FRAMES);
+        let found = library.filter_map(|frame| frame.method.as_deref()).find_map(|method: &str| {
+            ACTIVITIES.iter().find(|(part, _)| method.contains(part)).map(|(_, activity)| *activity)
+        });
+        let runs = thread.waits_for.is_none() && thread.state.as_deref() == Some(RUNNABLE);
+        let in_code = thread.frames.first().is_some_and(|frame| frame.runtime.is_some());
+        found.or_else(|| (runs && in_code).then_some(Activity::Runs))
+    }
+}

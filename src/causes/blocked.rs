@@ -1,0 +1,279 @@
+//! Parties that others wait for: blocked holders, busy pools, and requests that wait with them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::causes::parties::{HELD, JOINED, Party, Scene, groups, names, word};
+use crate::causes::wait_graph::{NodeId, WaitGraph};
+use crate::map::Confidence;
+use crate::report::{Finding, Severity};
+use crate::runtimes::api::{Activity, Executor, PartyId, RequestSet, WaitFact};
+use crate::units::{count, exact};
+
+/// Maximum number of findings of one kind.
+const MOST: usize = 4;
+
+/// Minimum number of waiters behind a party that does not go on, to be a warning.
+const WAITERS: usize = 2;
+
+/// Minimum number of threads that wait for one object without an owner, to be reported.
+const GROUP: usize = 2;
+
+pub(super) fn findings(scene: &Scene, graph: &WaitGraph) -> Vec<Finding> {
+    let mut out: Vec<Finding> = scene.requests.iter().filter_map(|set| requests(scene, graph, set)).collect();
+    let served: BTreeSet<u32> = scene.requests.iter().flat_map(|set| set.threads.iter().copied()).collect();
+    let pools = scene.executors.iter().filter(|pool| !pool.busy.iter().any(|tid| served.contains(tid)));
+    out.extend(pools.filter_map(|pool| busy_pool(scene, graph, pool)).take(MOST));
+    out.extend(holders(scene, graph));
+    out.extend(without_owner(scene));
+    out
+}
+
+/// Adds to a finding on a collection which of its users does not go on: a consumer that is stuck.
+pub(super) fn add_users(scene: &Scene, finding: &mut Finding, users: &[u32]) {
+    let party = |tid: &u32| scene.party(scene.node(PartyId::Thread(*tid))?);
+    let stuck = |party: &&Party| !party.main && party.activity.is_some_and(Activity::is_outside) && party.works();
+    let stuck: Vec<&Party> = users.iter().filter_map(party).filter(stuck).collect();
+    if let [first, ..] = stuck.as_slice() {
+        let verb = if stuck.len() == 1 { "uses" } else { "use" };
+        finding.text.push_str(&format!(" {} {verb} it and {}.", names(&stuck), first.doing()));
+    }
+}
+
+/// Waits that end at one party, by that party.
+fn holders(scene: &Scene, graph: &WaitGraph) -> Vec<Finding> {
+    let mut by_root: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+    for (node, party) in (0..).zip(&scene.parties) {
+        let counts = !graph.targets(node).is_empty() && !graph.is_stuck(node) && !is_only_joined(party);
+        if counts && graph.root(node) != node {
+            by_root.entry(graph.root(node)).or_default().push(node);
+        }
+    }
+    let mut roots: Vec<(NodeId, Vec<NodeId>)> = by_root.into_iter().collect();
+    roots.sort_by_key(|(root, waiters)| (Reverse(waiters.len()), *root));
+    roots.iter().take(MOST).filter_map(|(root, waiters)| holder(scene, graph, *root, waiters)).collect()
+}
+
+/// Whether a thread waits for another one to end, which explains nothing.
+fn is_only_joined(party: &Party) -> bool {
+    party.wait.as_ref().is_some_and(|wait| wait.relation == JOINED) || party.main && !is_lock(party)
+}
+
+fn is_lock(party: &Party) -> bool {
+    party.wait.as_ref().is_some_and(|wait| wait.relation == HELD)
+}
+
+/// What a party at the end of a chain does: its activity, or what it waits for.
+fn end_text(scene: &Scene, party: &Party) -> String {
+    match &party.wait {
+        Some(wait) if party.activity.is_none() => {
+            format!("waits for {} in {}, and nobody is found who would end that", scene.noun(wait), party.stack())
+        }
+        _ => party.doing(),
+    }
+}
+
+/// Whether a party does not go on by itself.
+fn is_blocked(party: &Party) -> bool {
+    party.activity.is_some_and(Activity::is_outside) || party.wait.is_some() && party.activity.is_none()
+}
+
+fn holder(scene: &Scene, graph: &WaitGraph, root: NodeId, waiters: &[NodeId]) -> Option<Finding> {
+    let party = scene.party(root)?;
+    let direct: Vec<NodeId> = waiters.iter().copied().filter(|node| graph.targets(*node).contains(&root)).collect();
+    let waits = direct.iter().find_map(|node| scene.party(*node)?.wait.as_ref())?;
+    let owner = waits.owners.iter().find(|owner| owner.party == party.id);
+    let confidence = owner.map_or(Confidence::Derived, |owner| owner.confidence);
+    let likely = if confidence == Confidence::Exact { "" } else { "likely " };
+    let noun = scene.noun(waits);
+    let relation = match waits.relation {
+        HELD => format!("{likely}holds {noun}"),
+        "" => format!("{likely}has to end the wait for {noun}"),
+        relation => format!("has {noun} {likely}{relation}"),
+    };
+    let verb = if waiters.len() == 1 { "waits" } else { "wait" };
+    let text = format!(
+        "{} {} and {relation}; {} {verb} for it: {}.",
+        party.name,
+        end_text(scene, party),
+        count(waiters.len() as u64, waiters.first().and_then(|node| scene.party(*node)).map_or("thread", word)),
+        groups(scene, waiters).join("; ")
+    );
+    let severe = is_blocked(party) && waiters.len() >= WAITERS;
+    let severity = if severe { Severity::Warning } else { Severity::Info };
+    let id = if waiters.len() < WAITERS { "lock-waiters" } else { "blocked-holder" };
+    let finding = Finding::new(id, severity, text, waits.evidence);
+    let command = match party.id {
+        PartyId::Thread(tid) => format!("threads --tid {tid}"),
+        PartyId::Task(_) | PartyId::Pool(_) => "threads".to_owned(),
+    };
+    Some(finding.known(confidence).more(command).fingerprinted(party.place.clone().unwrap_or_default()))
+}
+
+/// Groups of threads that wait for an object that nobody is known to own.
+fn without_owner(scene: &Scene) -> Vec<Finding> {
+    // Futures of one registry are different objects with one name.
+    let mut by_object: BTreeMap<String, Vec<NodeId>> = BTreeMap::new();
+    for (node, party) in (0..).zip(&scene.parties) {
+        let is = |wait: &&WaitFact| wait.owners.is_empty() && !wait.idle && wait.relation != JOINED;
+        let Some(wait) = party.wait.as_ref().filter(is) else { continue };
+        if party.works() && !party.main {
+            by_object.entry(scene.noun(wait)).or_default().push(node);
+        }
+    }
+    let mut all: Vec<Vec<NodeId>> = by_object.into_values().filter(|nodes| nodes.len() >= GROUP).collect();
+    all.sort_by_key(|nodes| Reverse(nodes.len()));
+    let of_group = |nodes: &Vec<NodeId>| {
+        let first = scene.party(*nodes.first()?)?;
+        let wait = first.wait.as_ref()?;
+        let (owner, severity) = match (wait.owner_ended, wait.relation) {
+            (true, _) => ("; the thread that held it has ended", Severity::Warning),
+            (false, HELD) => ("; its owner is not known", Severity::Info),
+            (false, _) => ("", Severity::Info),
+        };
+        let id = if wait.owner_ended { "lock-owner-ended" } else { "lock-waiters" };
+        let text = format!("{}{owner}.", groups(scene, nodes).join("; "));
+        let finding = Finding::new(id, severity, text, wait.evidence).known(Confidence::Exact);
+        Some(finding.more("threads --group").fingerprinted(first.place.clone().unwrap_or_default()))
+    };
+    all.iter().take(MOST).filter_map(of_group).collect()
+}
+
+/// What most of these threads do, with their number, and whether they do not go on.
+fn what_they_do(scene: &Scene, graph: &WaitGraph, threads: &[u32]) -> Option<(String, bool, Option<String>)> {
+    let nodes: Vec<NodeId> = threads.iter().filter_map(|tid| scene.node(PartyId::Thread(*tid))).collect();
+    let mut by_text: BTreeMap<String, Vec<NodeId>> = BTreeMap::new();
+    for &node in &nodes {
+        let end = scene.party(graph.root(node)).or_else(|| scene.party(node))?;
+        let party = scene.party(node)?;
+        let text = match (graph.root(node) == node, &party.wait) {
+            (true, _) | (_, None) => end_text(scene, party),
+            (false, Some(wait)) => {
+                format!("waits for {} in {}; {} {}", scene.noun(wait), party.stack(), end.name, end_text(scene, end))
+            }
+        };
+        by_text.entry(text).or_default().push(node);
+    }
+    let mut all: Vec<(String, Vec<NodeId>)> = by_text.into_iter().collect();
+    all.sort_by_key(|(_, nodes)| Reverse(nodes.len()));
+    let blocked = |(_, nodes): &(String, Vec<NodeId>)| {
+        nodes.iter().all(|node| scene.party(graph.root(*node)).is_some_and(is_blocked) || graph.is_stuck(*node))
+    };
+    let is_blocked = all.iter().all(blocked);
+    let place = all.first().and_then(|(_, nodes)| scene.party(*nodes.first()?)?.place.clone());
+    let text = |(text, nodes): &(String, Vec<NodeId>)| {
+        let parties: Vec<&Party> = nodes.iter().filter_map(|node| scene.party(*node)).collect();
+        let each = if nodes.len() == 1 { "" } else { "each " };
+        format!("{} ({}): {each}{text}", count(nodes.len() as u64, "thread"), names(&parties))
+    };
+    let text = all.iter().take(2).map(text).collect::<Vec<_>>().join("; ");
+    (!nodes.is_empty()).then_some((text, is_blocked, place))
+}
+
+fn queue_text(pool: &Executor) -> (u64, String) {
+    let queued: u64 = pool.queued.iter().map(|(_, count)| *count).fold(0, u64::saturating_add);
+    let kinds: Vec<String> =
+        pool.queued.iter().take(2).map(|(kind, count)| format!("{} {kind}", exact(*count))).collect();
+    (queued, kinds.join(", "))
+}
+
+/// A pool whose workers are all busy while tasks wait.
+fn busy_pool(scene: &Scene, graph: &WaitGraph, pool: &Executor) -> Option<Finding> {
+    let (queued, kinds) = queue_text(pool);
+    let full = !pool.workers.is_empty() && pool.busy.len() >= pool.workers.len() && queued > 0;
+    let starved = scene.node(PartyId::Pool(pool.object)).is_some_and(|node| graph.is_stuck(node));
+    if !full || starved {
+        return None;
+    }
+    let (doing, blocked, place) = what_they_do(scene, graph, &pool.busy)?;
+    let text = format!(
+        "All {} of {} are busy, {} ({kinds}): {doing}.",
+        count(pool.workers.len() as u64, "worker"),
+        scene.pool_name(pool),
+        count(queued, "queued task"),
+    );
+    let severity = if blocked { Severity::Warning } else { Severity::Info };
+    let finding = Finding::new("blocked-holder", severity, text, "the executor's workers and queue");
+    Some(finding.known(Confidence::Exact).more("threads --group").fingerprinted(place.unwrap_or_default()))
+}
+
+/// Requests in flight, where their threads are, and what is queued behind them.
+fn requests(scene: &Scene, graph: &WaitGraph, set: &RequestSet) -> Option<Finding> {
+    if set.count == 0 {
+        return None;
+    }
+    let (doing, blocked, place) = what_they_do(scene, graph, &set.threads)?;
+    let pool = scene.executors.iter().find(|pool| pool.busy.iter().any(|tid| set.threads.contains(tid)));
+    let behind = pool.map_or_else(String::new, |pool| {
+        let (queued, kinds) = queue_text(pool);
+        let full = pool.busy.len() >= pool.workers.len();
+        match queued {
+            0 => String::new(),
+            _ if full => format!(
+                " All {} are busy and {} behind them ({kinds}): no worker is free.",
+                count(pool.workers.len() as u64, "worker"),
+                count(queued, "queued request")
+            ),
+            _ => format!(" {} behind them ({kinds}).", count(queued, "queued request")),
+        }
+    });
+    let text = format!("{} in flight ({}): {doing}.{behind}", count(set.count, "request"), set.kind);
+    let severe = blocked && set.count as usize >= WAITERS;
+    let severity = if severe { Severity::Warning } else { Severity::Info };
+    let finding = Finding::new("requests", severity, text, "request objects that are not answered, and their threads");
+    Some(finding.known(Confidence::Derived).more("threads --group").fingerprinted(place.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::Addr;
+    use crate::runtimes::api::WaitOwner;
+
+    fn party(tid: u32, place: Option<&str>, owner: Option<u32>, activity: Option<Activity>) -> Party {
+        let wait = owner.map(|owner| WaitFact {
+            object: Addr::new(0x10),
+            r#type: Some("Gate".into()),
+            owners: vec![WaitOwner { party: PartyId::Thread(owner), confidence: Confidence::Exact }],
+            relation: HELD,
+            ..WaitFact::default()
+        });
+        let name = format!("t-{tid}");
+        let place = place.map(str::to_owned);
+        Party { id: PartyId::Thread(tid), name, place, caller: None, activity, main: false, wait }
+    }
+
+    fn of(parties: Vec<Party>) -> Vec<Finding> {
+        let scene = Scene::of(parties, Vec::new(), Vec::new());
+        findings(&scene, &scene.graph())
+    }
+
+    #[test]
+    fn a_sentence_begins_with_the_party_that_waits_for_nobody() {
+        // 3 waits for 2, which waits for 1, which reads from a socket.
+        let all = of(vec![
+            party(1, Some("Feed.next"), None, Some(Activity::SocketRead)),
+            party(2, Some("Book.load"), Some(1), None),
+            party(3, Some("Book.show"), Some(2), None),
+        ]);
+        assert_eq!((all.len(), all[0].severity, all[0].id), (1, Severity::Warning, "blocked-holder"));
+        let text = &all[0].text;
+        assert!(text.starts_with("t-1 is in a socket read (recv) in Feed.next and holds the Gate"), "{text}");
+        assert!(text.contains("2 threads wait for it"), "{text}");
+    }
+
+    #[test]
+    fn who_runs_with_a_lock_and_idle_workers_raise_no_warning() {
+        let all = of(vec![
+            party(1, Some("Feed.next"), None, Some(Activity::Runs)),
+            party(2, Some("Book.load"), Some(1), None),
+            party(3, Some("Book.load"), Some(1), None),
+        ]);
+        assert!(all.iter().all(|f| f.severity == Severity::Info), "{all:?}");
+        let mut idle = party(1, None, Some(9), None);
+        if let Some(wait) = &mut idle.wait {
+            (wait.relation, wait.owners) = ("", Vec::new());
+        }
+        assert!(of(vec![idle.clone(), Party { id: PartyId::Thread(2), ..idle }]).is_empty());
+    }
+}

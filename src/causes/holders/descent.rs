@@ -1,0 +1,180 @@
+//! The way down the tree of owners: into the heaviest group of alike children, until the memory spreads out.
+
+use std::collections::HashMap;
+
+use crate::causes::holders::elements::{Elements, elements};
+use crate::causes::holders::naming::Namer;
+use crate::causes::holders::roots::RootName;
+use crate::runtimes::api::{TypeIndex, TypeRole};
+use crate::runtimes::graph::{Parent, TreeNode};
+
+/// Minimum share of the live bytes, in percent, and minimum bytes, of a holder.
+const MIN_SHARE: u64 = 5;
+const LEAST: u64 = 1 << 20;
+
+/// Share of a step's bytes, in percent, that the heaviest group of children must have to be followed.
+const WAY: u64 = 30;
+
+/// One becomes many: the factor from a step to the next.
+const MANY: usize = 8;
+
+/// Number of objects of one type in a row that make a list.
+const CHAIN: usize = 12;
+
+/// Minimum number of elements of a collection.
+const ELEMENTS: u64 = 4;
+
+/// Share of a collection's bytes, in percent, from which one element is followed instead.
+const ONE: u64 = 50;
+
+/// Maximum number of children of one object whose links are named one by one.
+const NAMED: usize = 64;
+
+/// Maximum number of steps, and of holders.
+const STEPS: usize = 64;
+const HOLDERS: usize = 6;
+
+/// A holder of memory.
+pub(super) struct Holder {
+    /// Where the way begins: objects of one root, or of alike roots.
+    pub(super) top: Vec<TreeNode>,
+    /// The object, or the alike objects, below which the memory spreads out.
+    pub(super) container: Vec<TreeNode>,
+    /// What it contains.
+    pub(super) elements: Elements,
+    /// Bytes of all of it.
+    pub(super) bytes: u64,
+}
+
+/// Finds the largest holders. `live`: bytes of all live objects.
+pub(super) fn find(namer: &mut Namer<'_, '_, '_, '_>, live: u64) -> Vec<Holder> {
+    let least = (live / 100).saturating_mul(MIN_SHARE).max(LEAST);
+    let mut ways = tops(namer, least);
+    let mut out = Vec::new();
+    let mut budget = HOLDERS * STEPS;
+    while let Some(top) = ways.pop() {
+        if out.len() >= HOLDERS || budget == 0 {
+            break;
+        }
+        budget -= 1;
+        let (holder, others) = follow(namer, top, least);
+        out.extend(holder);
+        ways.extend(others);
+        ways.sort_by_key(|way| sum(namer, way));
+    }
+    out
+}
+
+fn sum(namer: &Namer<'_, '_, '_, '_>, nodes: &[TreeNode]) -> u64 {
+    nodes.iter().map(|node| namer.tree.bytes(*node)).fold(0, u64::saturating_add)
+}
+
+/// Objects of roots: of each static variable by itself, of others merged by their kind. Largest last.
+fn tops(namer: &Namer<'_, '_, '_, '_>, least: u64) -> Vec<Vec<TreeNode>> {
+    let mut groups: HashMap<(RootName, TypeIndex), Vec<TreeNode>> = HashMap::new();
+    for (index, node) in (0..).zip(namer.tree.tops()) {
+        let Some(node) = *node else { continue };
+        let Some(name) = namer.roots.name(index) else { continue };
+        let kind = namer.tree.kind(node);
+        let name = match name {
+            RootName::Thread(_) => RootName::Kind("thread"),
+            RootName::Frame(_, method) => RootName::Frame(None, method.clone()),
+            other => other.clone(),
+        };
+        groups.entry((name, kind)).or_default().push(node);
+    }
+    let mut all: Vec<Vec<TreeNode>> = groups.into_values().filter(|nodes| sum(namer, nodes) >= least).collect();
+    all.sort_by_key(|nodes| (sum(namer, nodes), nodes.first().copied()));
+    all
+}
+
+/// A group of alike children of a step.
+struct Group {
+    nodes: Vec<TreeNode>,
+    bytes: u64,
+    kind: TypeIndex,
+}
+
+/// Children of the nodes, grouped by link and type, heaviest first.
+fn groups(namer: &mut Namer<'_, '_, '_, '_>, nodes: &[TreeNode]) -> Vec<Group> {
+    let mut all: HashMap<(Option<String>, TypeIndex), Group> = HashMap::new();
+    for &node in nodes {
+        let children = namer.tree.children(node);
+        for &child in children {
+            let named = nodes.len() == 1 && children.len() <= NAMED;
+            let link = if named { namer.link(child) } else { None };
+            let kind = namer.tree.kind(child);
+            let group = all.entry((link, kind)).or_insert_with(|| Group { nodes: Vec::new(), bytes: 0, kind });
+            group.bytes = group.bytes.saturating_add(namer.tree.bytes(child));
+            group.nodes.push(child);
+        }
+    }
+    let mut all: Vec<Group> = all.into_values().collect();
+    all.sort_by_key(|group| (std::cmp::Reverse(group.bytes), group.nodes.first().copied()));
+    all
+}
+
+/// Follows one way. Returns the holder at its end, and other ways that branch off and are large too.
+fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> (Option<Holder>, Vec<Vec<TreeNode>>) {
+    let mut others = Vec::new();
+    let (mut at, mut bytes) = (top.clone(), sum(namer, &top));
+    let mut chain: Option<(Vec<TreeNode>, usize)> = None;
+    for _ in 0..STEPS {
+        let kind = at.first().map(|node| namer.tree.kind(*node));
+        if let [one] = at.as_slice()
+            && kind.is_some_and(|kind| namer.role(kind) == TypeRole::Collection)
+            && !is_instance_dict(namer, *one)
+        {
+            let found = elements(namer, *one);
+            if found.count() >= ELEMENTS && found.largest.saturating_mul(100) < bytes.saturating_mul(ONE) {
+                return (Some(Holder { top, container: at, elements: found, bytes }), others);
+            }
+        }
+        // Alike objects are followed down together until a type of the program is reached.
+        if at.len() > 1 && kind.is_some_and(|kind| namer.role(kind) == TypeRole::Program) {
+            break;
+        }
+        let mut below = groups(namer, &at);
+        let mut rest = below.split_off(below.len().min(1));
+        let Some(best) = below.pop() else { break };
+        if best.bytes.saturating_mul(100) < bytes.saturating_mul(WAY) {
+            // Several parts of one object may each be large.
+            let large: Vec<Vec<TreeNode>> =
+                std::iter::once(best).chain(rest).filter(|group| group.bytes >= least).map(|g| g.nodes).collect();
+            if large.len() > 1 && at.len() == 1 {
+                others.extend(large);
+                return (None, others);
+            }
+            break;
+        }
+        if at.len() == 1 {
+            rest.retain(|group| group.bytes >= least);
+            others.extend(rest.into_iter().map(|group| group.nodes));
+        }
+        if best.nodes.len() >= at.len().saturating_mul(MANY) {
+            let found = Elements::of_nodes(namer, &best.nodes, false);
+            return (Some(Holder { top, container: at, elements: found, bytes }), others);
+        }
+        // A long chain of one type is a list; a short one is a way.
+        if Some(best.kind) == kind {
+            let (_, length) = chain.get_or_insert((at.clone(), 0));
+            *length += 1;
+        } else {
+            chain = None;
+        }
+        if let Some((start, CHAIN)) = &chain {
+            let found = Elements::of_nodes(namer, start, true);
+            let bytes = sum(namer, start);
+            return (Some(Holder { top, container: start.clone(), elements: found, bytes }), others);
+        }
+        (at, bytes) = (best.nodes, best.bytes);
+    }
+    let found = Elements::of_nodes(namer, &at, false);
+    (Some(Holder { top, container: at, elements: found, bytes }), others)
+}
+
+/// Whether a node is the dict of an instance, which is a part of it.
+fn is_instance_dict(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode) -> bool {
+    matches!(namer.tree.parent(node), Some(Parent::Object(_)))
+        && namer.link(node).is_some_and(|link| link == "__dict__" || link == "(dict)")
+}

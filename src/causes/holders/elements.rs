@@ -1,0 +1,123 @@
+//! Elements of a collection: the first objects beyond its own nodes, entries and arrays, all of them.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::causes::holders::naming::Namer;
+use crate::runtimes::api::{TypeIndex, TypeRole};
+use crate::runtimes::graph::TreeNode;
+
+/// Elements by type.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Elements {
+    /// Number and bytes of the elements of each type, most first.
+    pub(super) by_kind: Vec<(TypeIndex, u64, u64)>,
+    /// Bytes of the largest element.
+    pub(super) largest: u64,
+    /// Some of the elements, all of them where there are not too many.
+    pub(super) sample: Vec<TreeNode>,
+}
+
+/// Maximum number of elements whose state is read.
+const SAMPLE: usize = 1 << 17;
+
+impl Elements {
+    /// Number of elements of the most frequent type of the program, else of any type.
+    pub(super) fn count(&self) -> u64 {
+        self.by_kind.first().map_or(0, |(_, count, _)| *count)
+    }
+
+    /// Elements that are known one by one. `chain`: each leads to the next of its type, and all count.
+    pub(super) fn of_nodes(namer: &mut Namer<'_, '_, '_, '_>, nodes: &[TreeNode], chain: bool) -> Elements {
+        let mut sums = Sums::default();
+        let mut queue: Vec<TreeNode> = nodes.to_vec();
+        while let Some(node) = queue.pop() {
+            let kind = namer.tree.kind(node);
+            sums.add(kind, namer.tree.bytes(node), node);
+            if chain {
+                queue.extend(namer.tree.children(node).iter().filter(|child| namer.tree.kind(**child) == kind));
+            }
+        }
+        sums.finish(namer)
+    }
+}
+
+#[derive(Default)]
+struct Sums {
+    by_kind: HashMap<TypeIndex, (u64, u64)>,
+    largest: u64,
+    sample: Vec<TreeNode>,
+}
+
+impl Sums {
+    fn add(&mut self, kind: TypeIndex, bytes: u64, node: TreeNode) {
+        if self.sample.len() < SAMPLE {
+            self.sample.push(node);
+        }
+        let (count, sum) = self.by_kind.entry(kind).or_default();
+        *count += 1;
+        *sum = sum.saturating_add(bytes);
+        self.largest = self.largest.max(bytes);
+    }
+
+    /// Types of the program come first, then those with most bytes.
+    fn finish(self, namer: &mut Namer<'_, '_, '_, '_>) -> Elements {
+        let mut by_kind: Vec<(TypeIndex, u64, u64)> =
+            self.by_kind.into_iter().map(|(kind, (count, bytes))| (kind, count, bytes)).collect();
+        by_kind.sort_by_key(|&(kind, count, bytes)| {
+            let own = namer.role(kind) == TypeRole::Program;
+            (std::cmp::Reverse((own, bytes, count)), kind)
+        });
+        Elements { by_kind, largest: self.largest, sample: self.sample }
+    }
+}
+
+/// Elements of the collection at `node`, through the library's parts and nested wrappers.
+pub(super) fn elements(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode) -> Elements {
+    let mut sums = Sums::default();
+    let mut seen: HashSet<TreeNode> = HashSet::from([node]);
+    let mut queue = vec![node];
+    let mut first = true;
+    while let Some(at) = queue.pop() {
+        let mut targets = Vec::new();
+        namer.tree.each_target(at, |_, to| targets.push(to));
+        for to in targets {
+            if !seen.insert(to) {
+                continue;
+            }
+            let kind = namer.tree.kind(to);
+            match namer.role(kind) {
+                TypeRole::Part | TypeRole::ListNode => queue.push(to),
+                // A wrapper has one collection as its only content.
+                TypeRole::Collection if first => queue.push(to),
+                TypeRole::Hub => {}
+                TypeRole::Program | TypeRole::Collection | TypeRole::Library => {
+                    sums.add(kind, namer.tree.bytes(to), to);
+                }
+            }
+        }
+        first = false;
+    }
+    sums.finish(namer)
+}
+
+/// Objects of the program's types below some nodes, by type, most bytes first. Own bytes and those below.
+pub(super) fn beneath(namer: &mut Namer<'_, '_, '_, '_>, nodes: &[TreeNode]) -> Vec<(TypeIndex, u64, u64)> {
+    let mut sums: HashMap<TypeIndex, (u64, u64)> = HashMap::new();
+    let mut queue: Vec<TreeNode> = nodes.to_vec();
+    while let Some(at) = queue.pop() {
+        let children = namer.tree.children(at);
+        queue.extend(children);
+        for &child in children {
+            let kind = namer.tree.kind(child);
+            if namer.role(kind) == TypeRole::Program {
+                let (count, bytes) = sums.entry(kind).or_default();
+                *count += 1;
+                *bytes = bytes.saturating_add(namer.tree.bytes(child));
+            }
+        }
+    }
+    let mut all: Vec<(TypeIndex, u64, u64)> =
+        sums.into_iter().map(|(kind, (count, bytes))| (kind, count, bytes)).collect();
+    all.sort_by_key(|&(kind, count, bytes)| (std::cmp::Reverse((bytes, count)), kind));
+    all
+}

@@ -1,0 +1,62 @@
+//! Who holds memory: named variables and frames first, then what they own, down to the collection and its elements.
+
+mod bounds;
+mod descent;
+mod elements;
+mod naming;
+mod roots;
+mod sentence;
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::analysis::roots::RuntimeRoots;
+use crate::causes::holders::naming::Namer;
+use crate::causes::holders::roots::NamedRoots;
+use crate::report::Finding;
+use crate::runtimes::api::ObjectNames;
+use crate::runtimes::graph::{GraphError, OwnerTree, Retained};
+
+/// Findings on one heap, and names of the objects that were asked for.
+#[derive(Default)]
+pub(crate) struct Holders {
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) labels: HashMap<Addr, String>,
+    /// The program's field or variable that holds each of `objects`.
+    pub(crate) owners: HashMap<Addr, String>,
+    /// For some findings, by index: threads that refer to the collection or its owner.
+    pub(crate) users: Vec<(usize, Vec<u32>)>,
+}
+
+/// Finds who holds most of a heap, names `wanted` objects, and the holders of `objects`.
+pub(crate) fn holders<'g>(
+    retained: &Retained<'g>,
+    names: &mut ObjectNames<'g>,
+    rooted: &RuntimeRoots<'_>,
+    wanted: &[Addr],
+    objects: &[Addr],
+) -> Result<Holders, GraphError> {
+    let roots = NamedRoots::of(rooted, names);
+    let mut roles = HashMap::new();
+    let mut role = |kind| *roles.entry(kind).or_insert_with(|| rooted.runtime.type_role(kind));
+    let tree = OwnerTree::find(
+        &retained.live,
+        &roots.tiers(),
+        Some(roots::THREADS),
+        &roots.containers,
+        &mut role,
+        &retained.budget,
+    )?;
+    let mut namer = Namer::new(&tree, &roots, names, rooted.runtime);
+    let owners = objects.iter().filter_map(|at| Some((*at, namer.holder(namer.tree.node(*at)?)?))).collect();
+    let labels = wanted.iter().filter_map(|at| Some((*at, namer.label(*at)?))).collect();
+    let found = descent::find(&mut namer, retained.total.size);
+    let (mut findings, mut users) = (Vec::new(), Vec::new());
+    for holder in &found {
+        if let Some(finding) = sentence::finding(&mut namer, holder, retained, rooted) {
+            users.push((findings.len(), sentence::users(&mut namer, holder, rooted)));
+            findings.push(finding);
+        }
+    }
+    Ok(Holders { findings, labels, owners, users })
+}

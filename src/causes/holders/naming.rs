@@ -1,0 +1,173 @@
+//! Names of objects by the program's own fields: `Account.lock`, `static Shop.SESSIONS`.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::causes::holders::roots::{NamedRoots, RootName};
+use crate::report::Name;
+use crate::runtimes::api::{Link, ManagedRuntime, ObjectNames, TypeIndex, TypeRole};
+use crate::runtimes::graph::{OwnerTree, Parent, TreeNode};
+
+/// Maximum number of steps up to the program's own field.
+const STEPS: usize = 24;
+
+/// Maximum number of children of an object whose links are named.
+const NAMED_CHILDREN: usize = 64;
+
+/// Names of nodes of one tree.
+pub(super) struct Namer<'n, 't, 'r, 'g> {
+    pub(super) tree: &'t OwnerTree<'r, 'g>,
+    pub(super) roots: &'t NamedRoots,
+    pub(super) names: &'n mut ObjectNames<'g>,
+    pub(super) runtime: &'t dyn ManagedRuntime,
+    roles: HashMap<TypeIndex, TypeRole>,
+}
+
+impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
+    pub(super) fn new(
+        tree: &'t OwnerTree<'r, 'g>,
+        roots: &'t NamedRoots,
+        names: &'n mut ObjectNames<'g>,
+        runtime: &'t dyn ManagedRuntime,
+    ) -> Self {
+        Namer { tree, roots, names, runtime, roles: HashMap::new() }
+    }
+
+    pub(super) fn role(&mut self, kind: TypeIndex) -> TypeRole {
+        let runtime = self.runtime;
+        *self.roles.entry(kind).or_insert_with(|| runtime.type_role(kind))
+    }
+
+    pub(super) fn type_name(&mut self, kind: TypeIndex) -> Name {
+        self.names.of_kind(kind)
+    }
+
+    /// Text for the link from the parent: a field, `[]` for an element. `None` for a root's object.
+    pub(super) fn link(&mut self, node: TreeNode) -> Option<String> {
+        // The links of many children are those of elements. To find each by itself would be quadratic.
+        if let Parent::Object(up) = self.tree.parent(node)?
+            && self.tree.children(up).len() > NAMED_CHILDREN
+        {
+            return Some("[]".to_owned());
+        }
+        let (up, link) = self.tree.link(node)?;
+        self.link_text(up, link)
+    }
+
+    pub(super) fn link_text(&mut self, from: Addr, link: Link) -> Option<String> {
+        let text = self.names.link(from, link)?.to_string();
+        let is_index = text.strip_prefix('[').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        Some(if is_index { text.split_once(']').map_or(text.clone(), |(_, rest)| format!("[]{rest}")) } else { text })
+    }
+
+    /// The root that leads to a node.
+    pub(super) fn root(&self, node: TreeNode) -> Option<&RootName> {
+        let mut at = node;
+        // The tree has no cycle, and at most as many levels as nodes.
+        loop {
+            match self.tree.parent(at)? {
+                Parent::Object(up) => at = up,
+                Parent::Root(root) => return self.roots.name(root),
+            }
+        }
+    }
+
+    /// The nearest field of the program that leads to a node, as `Type.field`, else the static variable.
+    pub(super) fn holder(&mut self, node: TreeNode) -> Option<String> {
+        let mut at = node;
+        let mut link: Option<String> = None;
+        for _ in 0..STEPS {
+            match self.tree.parent(at)? {
+                Parent::Root(root) => {
+                    let of_static = |name: &RootName| match name {
+                        RootName::Static(name) => Some(name.to_string()),
+                        _ => None,
+                    };
+                    let kind = self.type_name(self.tree.kind(at)).shown();
+                    return self.roots.name(root).and_then(of_static).map(|name| match &link {
+                        Some(inner) if !inner.starts_with('[') => format!("{name} ({kind}) → {}", plain(inner)),
+                        _ => name,
+                    });
+                }
+                Parent::Object(up) => {
+                    let text = self.link(at).unwrap_or_default();
+                    // The dict of an instance is the instance itself.
+                    let is_dict = text == "__dict__" || text == "(dict)";
+                    if !is_dict {
+                        link = Some(text);
+                    }
+                    if let Some(name) = self.tree.address(up).and_then(|entry| self.runtime.named_by(entry)) {
+                        let name = self.tree.node(name).and_then(|name| self.field_of(name));
+                        return name.map(|name| format!("thread-local variable {name}"));
+                    }
+                    let kind = self.tree.kind(up);
+                    if self.role(kind) == TypeRole::Program && link.as_deref().is_some_and(is_field) {
+                        let name = self.type_name(kind);
+                        let field = link.unwrap_or_default();
+                        return Some(format!("{name}.{}", plain(&field)));
+                    }
+                    at = up;
+                }
+            }
+        }
+        None
+    }
+
+    /// The variable or field that refers to a node itself.
+    fn field_of(&mut self, node: TreeNode) -> Option<String> {
+        match self.tree.parent(node)? {
+            Parent::Root(root) => match self.roots.name(root)? {
+                RootName::Static(name) => Some(name.to_string()),
+                _ => None,
+            },
+            Parent::Object(up) => {
+                let field = self.link(node)?;
+                let kind = self.type_name(self.tree.kind(up));
+                Some(format!("{kind}.{}", plain(&field)))
+            }
+        }
+    }
+
+    /// Name of an object: the program's field that leads to it, its type, and where several have that name, its
+    /// address.
+    pub(super) fn label(&mut self, object: Addr) -> Option<String> {
+        let node = self.tree.node(object)?;
+        // A condition or lock inside of a collection belongs to it.
+        let node = match self.tree.parent(node) {
+            Some(Parent::Object(up)) if self.role(self.tree.kind(up)) == TypeRole::Collection => up,
+            _ => node,
+        };
+        let kind = self.type_name(self.tree.kind(node));
+        let own = self.role(self.tree.kind(node)) == TypeRole::Program;
+        let holder = self.holder(node).filter(|holder| !holder.contains("Lambda"));
+        Some(match (own, holder) {
+            // An object of the program is known by its own type.
+            (true, Some(holder)) => format!("the {kind} at {object} (of {holder})"),
+            (true, None) => format!("the {kind} at {object}"),
+            (false, Some(holder)) => format!("{holder} ({kind})"),
+            (false, None) => return None,
+        })
+    }
+}
+
+/// Whether a link is a field rather than an element.
+fn is_field(link: &str) -> bool {
+    !link.starts_with("[]") && !link.starts_with('(') && !link.is_empty()
+}
+
+/// A field without the notation of a dict: `lock` for `["lock"]` and `.lock`.
+pub(super) fn plain(field: &str) -> &str {
+    let inner = field.strip_prefix("[\"").and_then(|rest| rest.strip_suffix("\"]"));
+    inner.unwrap_or(field).trim_start_matches('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_named_as_the_program_writes_them() {
+        assert_eq!(["lock", ".lock", "[\"lock\"]"].map(plain), ["lock"; 3]);
+        assert!(is_field("[\"lock\"]") && !is_field("[]") && !is_field("(dict keys)"));
+    }
+}

@@ -1,0 +1,160 @@
+//! The finding on a holder: amount and share, who holds it, what it holds and how many.
+
+use crate::addr::Addr;
+use crate::analysis::roots::RuntimeRoots;
+use crate::causes::holders::bounds::bound;
+use crate::causes::holders::descent::Holder;
+use crate::causes::holders::elements::beneath;
+use crate::causes::holders::naming::Namer;
+use crate::causes::holders::roots::RootName;
+use crate::causes::ranking;
+use crate::map::Confidence;
+use crate::report::{Finding, Severity};
+use crate::runtimes::api::TypeRole;
+use crate::runtimes::graph::{Parent, Retained, TreeNode};
+use crate::units::{exact, round};
+
+/// Maximum number of types named below the elements, and of steps of the way.
+const TYPES: usize = 2;
+const WAY: usize = 6;
+
+/// Minimum share of a holder's bytes, in percent, of a type below the elements that is named.
+const LARGE: u64 = 10;
+
+pub(super) fn finding(
+    namer: &mut Namer<'_, '_, '_, '_>,
+    holder: &Holder,
+    retained: &Retained<'_>,
+    rooted: &RuntimeRoots<'_>,
+) -> Option<Finding> {
+    let (&top, &container) = holder.top.first().zip(holder.container.first())?;
+    let live = retained.total.size;
+    let complete = rooted.not_read.is_empty();
+    let root = root_text(namer, top);
+    let field = namer.holder(container).or_else(|| namer.holder(top));
+    let kind = namer.type_name(namer.tree.kind(container)).shown();
+    let several = match holder.container.len() {
+        1 => String::new(),
+        count => format!("{} × ", exact(count as u64)),
+    };
+    let who = match &field {
+        Some(field) => format!("{field} ({several}{kind})"),
+        None => format!("{several}{kind} of {root}"),
+    };
+    let main = holder.elements.by_kind.first().copied();
+    let what = what(namer, holder);
+    let note = main.and_then(|(kind, ..)| {
+        let of_kind = |node: &&TreeNode| namer.tree.kind(**node) == kind;
+        let sample = holder.elements.sample.iter().filter(of_kind);
+        let elements: Vec<Addr> = sample.filter_map(|node| namer.tree.address(*node)).collect();
+        namer.runtime.elements_note(kind, &elements)
+    });
+    let note = note.map_or_else(String::new, |note| format!(" {note}"));
+    let inner: Vec<String> = beneath(namer, &holder.container)
+        .into_iter()
+        .filter(|(kind, _, bytes)| {
+            Some(*kind) != main.map(|main| main.0) && bytes.saturating_mul(100) >= holder.bytes.saturating_mul(LARGE)
+        })
+        .take(TYPES)
+        .map(|(kind, count, bytes)| format!("{} {} ({})", exact(count), namer.type_name(kind).shown(), round(bytes)))
+        .collect();
+    let inner = if inner.is_empty() { String::new() } else { format!("; in them {}", inner.join(", ")) };
+    let limited = limited(namer, holder);
+    let limit = limited.as_ref().map_or_else(String::new, |limit| format!(" It is at its limit ({limit})."));
+    let whole = if complete { "live objects" } else { "the objects reached" };
+    let share = holder.bytes.saturating_mul(100).checked_div(live).unwrap_or(0);
+    let text = format!("{}, {share} % of {whole}: {who} retains {what}{inner}.{note}{limit}", round(holder.bytes));
+    let severity = if limited.is_some() { Severity::Info } else { ranking::of_holder(holder.bytes, live) };
+    let address = namer.tree.address(container)?;
+    let mut evidence = format!("tree of owners; {}", way(namer, container, &root));
+    if !complete {
+        evidence.push_str(&format!("; not read: {}", rooted.not_read.join(", ")));
+    }
+    let finding = Finding::new("retained", severity, text, evidence).about(holder.bytes);
+    let finding = finding.known(Confidence::Derived).more(format!("gcroot {address}")).within("managed-heap");
+    let element = main.map(|main| namer.type_name(main.0).to_string()).unwrap_or_default();
+    Some(finding.fingerprinted(format!("{} {element}", field.unwrap_or(root))))
+}
+
+/// The elements, with their number: those of the program, else the most frequent ones.
+fn what(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder) -> String {
+    let all = &holder.elements.by_kind;
+    let mut own: Vec<_> = all.iter().filter(|(kind, ..)| namer.role(*kind) == TypeRole::Program).take(TYPES).collect();
+    if own.is_empty() {
+        own.extend(all.first());
+    }
+    let text = own.iter().map(|(kind, count, _)| format!("{} {}", exact(*count), namer.type_name(*kind).shown()));
+    let text = text.collect::<Vec<_>>().join(", ");
+    if text.is_empty() { "objects".to_owned() } else { text }
+}
+
+/// Threads whose frames or own fields refer to a collection, or to the program's objects that have it.
+pub(super) fn users(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder, rooted: &RuntimeRoots<'_>) -> Vec<u32> {
+    let [container] = holder.container.as_slice() else { return Vec::new() };
+    let mut objects: Vec<Addr> = namer.tree.address(*container).into_iter().collect();
+    let mut at = *container;
+    while let Some(Parent::Object(up)) = namer.tree.parent(at).filter(|_| objects.len() < OWNERS) {
+        if namer.role(namer.tree.kind(up)) == TypeRole::Program {
+            objects.extend(namer.tree.address(up));
+        }
+        at = up;
+    }
+    let mut tids: Vec<u32> =
+        rooted.roots.iter().filter(|root| objects.contains(&root.object)).filter_map(|root| root.thread).collect();
+    tids.sort_unstable();
+    tids.dedup();
+    tids
+}
+
+/// Maximum number of objects by which a thread is known to use a collection.
+const OWNERS: usize = 3;
+
+/// The root of a way, in words.
+fn root_text(namer: &Namer<'_, '_, '_, '_>, node: TreeNode) -> String {
+    match namer.root(node) {
+        Some(RootName::Static(name)) => name.to_string(),
+        Some(RootName::Frame(Some(tid), Some(method))) => format!("a variable of {method} in thread {tid}"),
+        Some(RootName::Frame(Some(tid), None)) => format!("a word on the stack of thread {tid}"),
+        Some(RootName::Frame(None, _)) => "a stack".to_owned(),
+        Some(RootName::Thread(tid)) => format!("thread {tid}"),
+        Some(RootName::Kind(kind)) => format!("a root ({kind})"),
+        None => "an unknown root".to_owned(),
+    }
+}
+
+/// The way from the root to a node. Of a long one, both ends.
+fn way(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode, root: &str) -> String {
+    let mut steps = Vec::new();
+    let mut at = node;
+    while let Some(Parent::Object(up)) = namer.tree.parent(at) {
+        let link = if steps.len() < WAY { namer.link(at).unwrap_or_default() } else { String::new() };
+        let kind = if steps.len() < WAY { namer.type_name(namer.tree.kind(at)).shown() } else { String::new() };
+        steps.push(format!("{link} ({kind})"));
+        at = up;
+    }
+    let more = steps.len().saturating_sub(WAY);
+    steps.truncate(WAY);
+    if more > 0 {
+        steps.push("…".to_owned());
+    }
+    steps.push(root.to_owned());
+    steps.reverse();
+    steps.join(" → ")
+}
+
+/// What limits the collection: a field of it, or of the program's object that has it.
+fn limited(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder) -> Option<String> {
+    let [container] = holder.container.as_slice() else { return None };
+    let count = holder.elements.count();
+    let mut objects = vec![namer.tree.address(*container)?];
+    let mut at = *container;
+    while let Some(Parent::Object(up)) = namer.tree.parent(at) {
+        let kind = namer.tree.kind(up);
+        if namer.role(kind) == TypeRole::Program {
+            objects.extend(namer.tree.address(up));
+            break;
+        }
+        at = up;
+    }
+    bound(namer.runtime, &objects, count)
+}

@@ -1,0 +1,192 @@
+//! How the process ended: the signal and its address, the exception that nobody handled, and where.
+
+use crate::addr::Addr;
+use crate::causes::parties::{own_frames, title};
+use crate::map::Confidence;
+use crate::report::{ExceptionDetail, Finding, FrameRow, Severity, ThreadRow};
+use crate::runtimes::api::OutOfMemory;
+
+/// `si_code` of a signal that another process sent with `kill`.
+const SI_USER: i32 = 0;
+
+/// `si_code` of a signal that a thread sent with `tgkill`, as `raise` and `abort` do.
+const SI_TKILL: i32 = -6;
+
+/// Signals by number: abort; faults of an instruction.
+const ABORT: i32 = 6;
+const FAULTS: [i32; 4] = [4, 7, 8, 11];
+
+/// Addresses below this one are a null pointer plus the offset of a field. The kernel maps nothing below 64 KiB
+/// (vm.mmap_min_addr).
+const NULL_PAGE: u64 = 64 << 10;
+
+/// Maximum number of callers named, and of inner exceptions.
+const CALLERS: usize = 3;
+const INNER: usize = 4;
+
+/// Functions that a process ends itself with.
+const ABORTS: [&str; 4] = ["abort", "raise", "pthread_kill", "gsignal"];
+
+/// The signal that ended the process, and its thread.
+pub(crate) struct Ending<'t> {
+    /// Number and name of the signal.
+    pub(crate) signal: (i32, String),
+    /// `si_code`, if the core has it.
+    pub(crate) code: Option<i32>,
+    /// `si_addr`, if the core has it.
+    pub(crate) address: Option<Addr>,
+    /// Whether the program that wrote the core does so only at the end of a process.
+    pub(crate) by_kernel: bool,
+    pub(crate) thread: Option<&'t ThreadRow>,
+}
+
+/// The finding on the end of the process. `None` if the core was taken of a process that could go on.
+pub(crate) fn crash(ending: &Ending<'_>, exception: impl Fn(Addr) -> Option<ExceptionDetail>) -> Option<Finding> {
+    let number = ending.signal.0;
+    let aborted = ending.thread.is_some_and(|thread| ABORTS.iter().any(|name| calls(thread, name)));
+    let thrown = ending.thread.and_then(|thread| thread.exception.as_ref());
+    let itself = match ending.code {
+        Some(SI_USER) => false,
+        Some(SI_TKILL) => number == ABORT,
+        Some(_) => FAULTS.contains(&number) || ending.by_kernel,
+        None => FAULTS.contains(&number) || number == ABORT && (aborted || thrown.is_some()),
+    };
+    if !itself {
+        return None;
+    }
+    let thread = ending.thread.map_or_else(|| "an unknown thread".to_owned(), name);
+    let place = ending.thread.map(place).unwrap_or_default();
+    let signal = &ending.signal.1;
+    let text = match (thrown, number == ABORT) {
+        (Some(thrown), true) => {
+            let mut text = format!("Unhandled {}", said(&thrown.r#type, thrown.message.as_deref()));
+            text.push_str(&inner(thrown.address, &exception));
+            let at = exception(thrown.address).and_then(|detail| detail.frames.first()?.method.clone());
+            let at = at.map_or_else(String::new, |method| format!("; thrown in {method}"));
+            format!("{text} in thread {thread}{place}{at}. The process aborted ({signal}).")
+        }
+        (None, true) => format!("The process aborted ({signal}) in thread {thread}{place}."),
+        (_, false) => match ending.address.filter(|_| FAULTS.contains(&number)) {
+            Some(at) if at.get() < NULL_PAGE => {
+                format!("{signal} at {at}, a null pointer plus an offset: thread {thread}{place}.")
+            }
+            Some(at) => format!("{signal} at {at}: thread {thread}{place}."),
+            None => format!("{signal} in thread {thread}{place}."),
+        },
+    };
+    let finding = Finding::new("crash", Severity::Critical, text, "signal and si_code in the core's notes; stack");
+    let command = ending.thread.map_or_else(|| "info".to_owned(), |thread| format!("threads --tid {}", thread.tid));
+    let print = ending.thread.and_then(|thread| own_frames(&thread.frames).next()).map(title).unwrap_or_default();
+    Some(finding.known(Confidence::Exact).more(command).fingerprinted(format!("{signal} {print}")))
+}
+
+/// The finding on a failed allocation of a thread.
+pub(crate) fn out_of_memory(thread: &ThreadRow, fact: &OutOfMemory) -> Finding {
+    let text = format!("Out of memory: {}. Thread {}{} failed to allocate.", fact.what, name(thread), place(thread));
+    let finding = Finding::new("out-of-memory", Severity::Critical, text, fact.evidence);
+    let print = own_frames(&thread.frames).next().map(title).unwrap_or_default();
+    finding.known(Confidence::Exact).more(format!("threads --tid {}", thread.tid)).fingerprinted(print)
+}
+
+/// Joins what is one cause: a failed allocation, the end of its process, and the largest holder.
+pub(crate) fn join(findings: &mut Vec<Finding>) {
+    let Some(at) = findings.iter().position(|finding| finding.id == "out-of-memory") else { return };
+    let thread = findings.get(at).and_then(|finding| finding.command.clone());
+    let holder = findings.iter().filter(|finding| finding.id == "retained").max_by_key(|finding| finding.bytes);
+    let holder = holder.map(|holder| (holder.text.clone(), holder.bytes));
+    if let (Some(finding), Some((text, bytes))) = (findings.get_mut(at), holder) {
+        finding.text.push_str(&format!(" Largest holder: {text}"));
+        finding.bytes = bytes;
+        finding.within = Some("managed-heap");
+    }
+    findings.retain(|finding| finding.id != "crash" || finding.command != thread);
+}
+
+fn calls(thread: &ThreadRow, name: &str) -> bool {
+    thread.frames.iter().any(|frame| frame.method.as_deref().is_some_and(|method: &str| method.ends_with(name)))
+}
+
+fn name(thread: &ThreadRow) -> String {
+    match thread.managed_name.as_deref().or(thread.name.as_deref()) {
+        Some(name) => format!("{name} ({})", thread.tid),
+        None => thread.tid.to_string(),
+    }
+}
+
+/// A method with its line, if that is known.
+fn with_line(frame: &FrameRow) -> String {
+    let file = frame.file.as_deref().map(|file: &str| file.rsplit('/').next().unwrap_or(file).to_owned());
+    match (file, frame.line) {
+        (Some(file), Some(line)) => format!("{} ({file}:{line})", title(frame)),
+        _ => title(frame),
+    }
+}
+
+/// Where a thread is: the program's innermost method, the library's methods that it called, and its callers.
+fn place(thread: &ThreadRow) -> String {
+    let own: Vec<&FrameRow> = own_frames(&thread.frames).take(CALLERS).collect();
+    let Some(first) = own.first() else { return String::new() };
+    let library = thread.frames.iter().take_while(|frame| !std::ptr::eq(*frame, *first));
+    let called: Vec<String> = library
+        .filter(|frame| frame.runtime.is_some() == first.runtime.is_some() && frame.method.is_some())
+        .map(title)
+        .collect();
+    let through = called.last().map_or_else(String::new, |called| format!(", through {called}"));
+    let callers: Vec<String> = own.iter().skip(1).map(|frame| with_line(frame)).collect();
+    let callers = if callers.is_empty() { String::new() } else { format!(", called by {}", callers.join(" ← ")) };
+    format!(" in {}{through}{callers}", with_line(first))
+}
+
+fn said(kind: &str, message: Option<&str>) -> String {
+    message.map_or_else(|| kind.to_owned(), |message| format!("{kind} \"{message}\""))
+}
+
+/// The inner exceptions of one, outermost first.
+fn inner(address: Addr, exception: &impl Fn(Addr) -> Option<ExceptionDetail>) -> String {
+    let mut out = String::new();
+    let mut at = address;
+    for _ in 0..INNER {
+        let Some(detail) = exception(at) else { break };
+        let (Some(next), Some(kind)) = (detail.inner, detail.inner_type) else { break };
+        let message = exception(next).and_then(|detail| detail.message);
+        out.push_str(&format!(", caused by {}", said(&kind, message.as_deref())));
+        at = next;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::FrameRowKind;
+
+    fn frame(method: &str, own: bool) -> FrameRow {
+        FrameRow { kind: FrameRowKind::Native, method: Some(method.into()), own, ..FrameRow::default() }
+    }
+
+    fn of(number: i32, code: Option<i32>, frames: &[FrameRow]) -> Option<Finding> {
+        let thread = ThreadRow { tid: 7, name: Some("lane".into()), frames: frames.to_vec(), ..ThreadRow::default() };
+        let signal = (number, format!("SIG{number}"));
+        let ending = Ending { signal, code, address: Some(Addr::new(0x18)), by_kernel: true, thread: Some(&thread) };
+        crash(&ending, |_| None)
+    }
+
+    #[test]
+    fn a_core_that_was_asked_for_is_no_crash() {
+        assert!(of(6, Some(0), &[frame("main", true)]).is_none());
+        assert!(of(19, Some(0), &[]).is_none());
+        assert!(of(6, None, &[frame("main", true)]).is_none());
+        assert!(of(6, None, &[frame("abort", false), frame("main", true)]).is_some());
+        assert!(of(6, Some(-6), &[]).is_some());
+    }
+
+    #[test]
+    fn a_fault_names_its_address_its_method_and_the_callers() {
+        let found = of(11, Some(1), &[frame("copy", false), frame("read_label", true), frame("scan", true)]).unwrap();
+        assert_eq!(
+            found.text,
+            "SIG11 at 0x18, a null pointer plus an offset: thread lane (7) in read_label, through copy, called by scan."
+        );
+        assert_eq!(found.severity, Severity::Critical);
+    }
+}

@@ -1,0 +1,51 @@
+//! Causes: what an expert would name first, from facts that runtimes read.
+//!
+//! Facts come from runtimes, through the capabilities of [`runtimes::api`](crate::runtimes::api) and the graph. The
+//! reasoning here serves all of them: one wait graph, one way to name a holder, one ranking. No rule names a runtime.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `ranking` | families of findings in their order, with reasons; the severity rule; the final order |
+//! | `wait_graph` | parties, edges, what can never go on, roots of other waits |
+//! | `parties` | threads as parties: own code, activity, waits |
+//! | `deadlocks`, `blocked` | findings from the wait graph |
+//! | `holders` | who holds memory, what it consists of, and names of objects by the program's own fields |
+//! | `native_owner` | native memory that managed objects point at |
+//! | `sizing` | managed heaps that are mostly free |
+//! | `last_words` | how the process ended |
+//! | `verdict` | whether nothing is wrong, or what was not judged |
+//!
+//! To add a rule, copy `blocked` for waits or `holders` for memory, give its finding a row in `ranking` and in
+//! `report/finding_ids.rs`, and a test on hand-made facts.
+
+mod blocked;
+mod deadlocks;
+pub(crate) mod holders;
+pub(crate) mod last_words;
+pub(crate) mod native_owner;
+mod parties;
+pub(crate) mod ranking;
+pub(crate) mod sizing;
+pub(crate) mod verdict;
+pub(crate) mod wait_graph;
+
+pub(crate) use parties::Scene;
+
+use crate::report::Finding;
+
+/// Adds to findings on collections which of their users does not go on.
+pub(crate) fn add_users(scene: &Scene, findings: &mut [Finding], users: &[(usize, Vec<u32>)]) {
+    for (index, tids) in users {
+        if let Some(finding) = findings.get_mut(*index) {
+            blocked::add_users(scene, finding, tids);
+        }
+    }
+}
+
+/// Findings about threads that wait, most important first.
+pub(crate) fn waits(scene: &Scene) -> Vec<Finding> {
+    let graph = scene.graph();
+    let mut out = deadlocks::findings(scene, &graph);
+    out.extend(blocked::findings(scene, &graph));
+    out
+}

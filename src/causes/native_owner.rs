@@ -1,0 +1,61 @@
+//! Native memory that managed objects point at: type and field, and who holds the objects.
+
+use crate::map::Confidence;
+use crate::report::{Finding, Severity};
+use crate::units::{count, exact, round};
+
+/// Minimum size to be reported, in bytes.
+const LARGE: u64 = 16 << 20;
+
+/// Native memory of the objects of one type.
+pub(crate) struct Owned<'o> {
+    pub(crate) r#type: &'o str,
+    pub(crate) field: Option<&'o str>,
+    pub(crate) objects: u64,
+    pub(crate) blocks: u64,
+    pub(crate) bytes: u64,
+    /// The program's field or variable that holds one of the objects.
+    pub(crate) holder: Option<&'o str>,
+}
+
+pub(crate) fn finding(owned: &Owned<'_>) -> Option<Finding> {
+    if owned.bytes < LARGE {
+        return None;
+    }
+    let field = owned.field.map_or_else(String::new, |field| format!(".{field}"));
+    let holder = owned.holder.map_or_else(String::new, |holder| format!(", which {holder} retains"));
+    let text = format!(
+        "{} of native memory in {}: {}{field} of {} points at them{holder}.",
+        round(owned.bytes),
+        count(owned.blocks, "malloc block"),
+        owned.r#type,
+        count(owned.objects, "object"),
+    );
+    let evidence = format!("words of {} objects that are addresses of used blocks", exact(owned.objects));
+    let finding = Finding::new("native-owner", Severity::Info, text, evidence).about(owned.bytes);
+    let print = format!("{}{field}", owned.r#type);
+    Some(finding.known(Confidence::Derived).more("holders").within("malloc").fingerprinted(print))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_is_a_type_with_its_field_and_who_holds_the_objects() {
+        let owned = Owned {
+            r#type: "Tile",
+            field: Some("pixels"),
+            objects: 1300,
+            blocks: 1300,
+            bytes: 60 << 20,
+            holder: Some("Store.decoded"),
+        };
+        assert_eq!(
+            finding(&owned).unwrap().text,
+            "60 MiB of native memory in 1,300 malloc blocks: Tile.pixels of 1,300 objects points at them, which \
+             Store.decoded retains."
+        );
+        assert!(finding(&Owned { bytes: 1 << 20, ..owned }).is_none());
+    }
+}

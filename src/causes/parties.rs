@@ -1,0 +1,311 @@
+//! Threads, tasks and pools as parties of the wait graph.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::causes::wait_graph::{Edges, NodeId, WaitGraph};
+use crate::map::Confidence;
+use crate::report::{FrameRow, ThreadRow, WaitRow};
+use crate::runtimes::api::{
+    Activity, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
+};
+use crate::units::count;
+use crate::words::{FrameRowKind, WaitKind};
+
+/// A party.
+#[derive(Clone, Debug)]
+pub(crate) struct Party {
+    pub(crate) id: PartyId,
+    /// Name that the program gave to it, else its number.
+    pub(crate) name: String,
+    /// The innermost method of the program.
+    pub(crate) place: Option<String>,
+    /// The method of the program that called it.
+    pub(crate) caller: Option<String>,
+    /// What it does, if it waits for nobody in the process.
+    pub(crate) activity: Option<Activity>,
+    /// Whether it is the first thread of the program, which starts others and waits for them.
+    pub(crate) main: bool,
+    pub(crate) wait: Option<WaitFact>,
+}
+
+impl Party {
+    /// Whether it runs code of the program. A thread that does not is idle.
+    pub(crate) fn works(&self) -> bool {
+        self.place.is_some()
+    }
+
+    /// What it does, in words: `is in a socket read (recv) in Feed.next ← Feed.run`.
+    pub(crate) fn doing(&self) -> String {
+        let activity = self.activity.map(Activity::words);
+        match (activity, &self.place) {
+            (Some(activity), Some(_)) => format!("{activity} in {}", self.stack()),
+            (Some(activity), None) => activity.to_owned(),
+            (None, Some(_)) => format!("is in {}", self.stack()),
+            (None, None) => "is in code without names".to_owned(),
+        }
+    }
+
+    /// The innermost method, and its caller.
+    pub(crate) fn stack(&self) -> String {
+        match (&self.place, &self.caller) {
+            (Some(place), Some(caller)) => format!("{place} ← {caller}"),
+            (Some(place), None) => place.clone(),
+            (None, _) => "code without names".to_owned(),
+        }
+    }
+}
+
+/// Everything that the rules on waits know.
+#[derive(Debug, Default)]
+pub(crate) struct Scene {
+    pub(crate) parties: Vec<Party>,
+    pub(crate) executors: Vec<Executor>,
+    pub(crate) requests: Vec<RequestSet>,
+    /// Names of objects by the program's fields.
+    pub(crate) labels: HashMap<Addr, String>,
+    /// Number of threads whose managed frames have no names above the program's own.
+    pub(crate) blind: u64,
+    by_id: HashMap<PartyId, NodeId>,
+}
+
+impl Scene {
+    /// Makes parties of threads, with what the runtimes know of their waits.
+    pub(crate) fn of_threads(threads: &[ThreadRow], facts: &[&dyn WaitFacts]) -> Scene {
+        let mut waits: HashMap<PartyId, WaitFact> = HashMap::new();
+        let (mut executors, mut requests) = (Vec::new(), Vec::new());
+        for runtime in facts {
+            waits.extend(runtime.waits(threads));
+            executors.extend(runtime.executors(threads));
+            requests.extend(runtime.requests(threads));
+        }
+        let party = |thread: &ThreadRow| {
+            let id = PartyId::Thread(thread.tid);
+            let mut own = own_frames(&thread.frames);
+            let place = own.next().map(title);
+            let caller = own.map(title).find(|caller| Some(caller) != place.as_ref());
+            let activity = facts.iter().find_map(|runtime| runtime.activity(thread));
+            Party {
+                id,
+                name: name(thread),
+                caller,
+                activity,
+                main: thread.role == Some("main") || thread.managed_name.as_deref() == Some("main"),
+                wait: waits.remove(&id).or_else(|| thread.waits_for.as_ref().map(of_row)),
+                place,
+            }
+        };
+        let mut parties: Vec<Party> = threads.iter().map(party).collect();
+        parties.extend(facts.iter().flat_map(|runtime| runtime.tasks()).map(of_task));
+        let blind = threads.iter().filter(|thread| is_blind(&thread.frames)).count() as u64;
+        Scene { blind, ..Scene::of(parties, executors, requests) }
+    }
+
+    /// Creates a scene of these parties.
+    pub(crate) fn of(parties: Vec<Party>, executors: Vec<Executor>, requests: Vec<RequestSet>) -> Scene {
+        let pools = executors.iter().map(|pool| PartyId::Pool(pool.object));
+        let ids = parties.iter().map(|party| party.id).chain(pools);
+        let by_id = ids.zip(0..).collect();
+        Scene { parties, executors, requests, labels: HashMap::new(), blind: 0, by_id }
+    }
+
+    /// Objects that findings may name.
+    pub(crate) fn objects(&self) -> Vec<Addr> {
+        let awaited = self.parties.iter().filter_map(|party| Some(party.wait.as_ref()?.object));
+        let pools = self.executors.iter().map(|pool| pool.object);
+        let mut all: Vec<Addr> = awaited.chain(pools).filter(|at| !at.is_null()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    pub(crate) fn party(&self, node: NodeId) -> Option<&Party> {
+        self.parties.get(node as usize)
+    }
+
+    /// The executor that is this node.
+    pub(crate) fn pool(&self, node: NodeId) -> Option<&Executor> {
+        self.executors.get((node as usize).checked_sub(self.parties.len())?)
+    }
+
+    pub(crate) fn node(&self, id: PartyId) -> Option<NodeId> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// The wait graph. A pool waits for any of its workers.
+    pub(crate) fn graph(&self) -> WaitGraph {
+        let of_party = |party: &Party| {
+            let Some(wait) = party.wait.as_ref().filter(|wait| party.works() || wait.relation == HELD) else {
+                return Edges::default();
+            };
+            // Who waits for its own end means to stay.
+            let joins_itself = |owner: &&WaitOwner| wait.relation == JOINED && owner.party == party.id;
+            let owners = wait.owners.iter().filter(|owner| !joins_itself(owner));
+            let to = owners.filter_map(|owner| self.node(owner.party)).collect();
+            let exact = wait.owners.iter().all(|owner| owner.confidence == Confidence::Exact);
+            Edges { to, needs: wait.needs, exact }
+        };
+        let of_pool = |pool: &Executor| {
+            let to = pool.workers.iter().filter_map(|tid| self.node(PartyId::Thread(*tid))).collect();
+            Edges { to, needs: WaitNeeds::Any, exact: true }
+        };
+        WaitGraph::new(self.parties.iter().map(of_party).chain(self.executors.iter().map(of_pool)).collect())
+    }
+
+    /// What a wait is for, in the program's words.
+    pub(crate) fn noun(&self, wait: &WaitFact) -> String {
+        let of_object = || match (self.labels.get(&wait.object), &wait.r#type) {
+            (Some(label), _) => label.clone(),
+            (None, Some(kind)) => format!("the {kind} at {}", wait.object),
+            (None, None) => format!("the object at {}", wait.object),
+        };
+        wait.what.clone().unwrap_or_else(of_object)
+    }
+
+    /// The name of an executor.
+    pub(crate) fn pool_name(&self, pool: &Executor) -> String {
+        match self.labels.get(&pool.object) {
+            Some(label) => label.clone(),
+            None if pool.object.is_null() => format!("the {}", pool.kind),
+            None => format!("the {} at {}", pool.kind, pool.object),
+        }
+    }
+}
+
+/// The relation of a thread that somebody waits for.
+pub(crate) const JOINED: &str = "joined";
+
+/// The relation of a lock and its owner.
+pub(crate) const HELD: &str = "held";
+
+/// Frames of the program: managed ones if there are any.
+pub(super) fn own_frames(frames: &[FrameRow]) -> impl Iterator<Item = &FrameRow> {
+    let managed = frames.iter().any(|frame| frame.runtime.is_some());
+    frames.iter().filter(move |frame| frame.own && frame.runtime.is_some() == managed)
+}
+
+/// Whether a frame above the program's own is in managed code without a name.
+fn is_blind(frames: &[FrameRow]) -> bool {
+    let nameless = |frame: &FrameRow| {
+        frame.method.is_none() && frame.module.as_deref().is_some_and(|module: &str| module.ends_with(".dll"))
+    };
+    frames.iter().take_while(|frame| !frame.own).any(nameless)
+}
+
+/// Name of a method without its parameters and type arguments.
+pub(super) fn title(frame: &FrameRow) -> String {
+    let name = frame.method.as_deref().unwrap_or("code without a name");
+    let cut = match frame.kind {
+        // A native name may begin with a bracket: `(anonymous namespace)::f`.
+        FrameRowKind::Native => name.rfind('(').filter(|at| *at > 0),
+        _ => name.find('(').filter(|at| *at > 0),
+    };
+    let name = cut.and_then(|at| name.get(..at)).unwrap_or(name);
+    name.find("[[").and_then(|at| name.get(..at)).unwrap_or(name).to_owned()
+}
+
+fn of_task(task: TaskFact) -> Party {
+    Party {
+        id: PartyId::Task(task.address),
+        name: task.name.unwrap_or_else(|| format!("task {}", task.address)),
+        place: task.place,
+        caller: task.caller,
+        activity: None,
+        main: false,
+        wait: task.wait,
+    }
+}
+
+/// The word for parties of a kind.
+pub(crate) fn word(party: &Party) -> &'static str {
+    match party.id {
+        PartyId::Thread(_) => "thread",
+        PartyId::Task(_) | PartyId::Pool(_) => "task",
+    }
+}
+
+fn name(thread: &ThreadRow) -> String {
+    let name = thread.managed_name.as_deref().or(thread.name.as_deref()).filter(|name| !name.is_empty());
+    name.map_or_else(|| format!("thread {}", thread.tid), str::to_owned)
+}
+
+fn of_row(row: &WaitRow) -> WaitFact {
+    let by_thread = |tid, confidence| WaitOwner { party: PartyId::Thread(tid), confidence };
+    let named = row.owner.as_ref().and_then(|owner| {
+        let party = owner.tid.map(PartyId::Thread).or(owner.task.map(PartyId::Task))?;
+        Some(WaitOwner { party, confidence: owner.confidence })
+    });
+    let owner = named.or_else(|| row.owner_tid.map(|tid| by_thread(tid, row.confidence)));
+    let readers = row.reader_tids.iter().map(|&tid| by_thread(tid, row.confidence));
+    let mut owners: Vec<WaitOwner> = owner.into_iter().chain(readers).collect();
+    owners.sort_by_key(|owner| owner.party);
+    owners.dedup_by_key(|owner| owner.party);
+    WaitFact {
+        object: row.object,
+        r#type: row.r#type.clone(),
+        owners,
+        relation: match row.kind {
+            WaitKind::Lock | WaitKind::Mutex | WaitKind::ReaderWriter => HELD,
+            WaitKind::Join => JOINED,
+            WaitKind::Pulse
+            | WaitKind::Notify
+            | WaitKind::Park
+            | WaitKind::Event
+            | WaitKind::Semaphore
+            | WaitKind::Task
+            | WaitKind::Countdown
+            | WaitKind::Barrier
+            | WaitKind::Take
+            | WaitKind::Add
+            | WaitKind::Sleep
+            | WaitKind::Condition
+            | WaitKind::Once
+            | WaitKind::Future
+            | WaitKind::Channel
+            | WaitKind::Futex => "",
+        },
+        owner_ended: row.owner_ended,
+        idle: row.kind == WaitKind::Take,
+        evidence: row.how,
+        ..WaitFact::default()
+    }
+}
+
+/// Lists names, the first few of many: `a, b, c and 4 more`.
+pub(crate) fn names(parties: &[&Party]) -> String {
+    const SHOWN: usize = 4;
+    let shown: Vec<&str> = parties.iter().take(SHOWN).map(|party| party.name.as_str()).collect();
+    match parties.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// Groups waiters by what they wait for and where: `7 threads wait for A in B.c (x, y …)`.
+pub(crate) fn groups(scene: &Scene, nodes: &[NodeId]) -> Vec<String> {
+    let mut groups: Vec<((String, Option<&str>), Vec<&Party>)> = Vec::new();
+    let mut known: HashMap<(String, Option<&str>), usize> = HashMap::new();
+    for party in nodes.iter().filter_map(|node| scene.party(*node)) {
+        let Some(wait) = &party.wait else { continue };
+        let key = (scene.noun(wait), party.place.as_deref());
+        let at = *known.entry(key.clone()).or_insert_with(|| {
+            groups.push((key, Vec::new()));
+            groups.len() - 1
+        });
+        if let Some((_, list)) = groups.get_mut(at) {
+            list.push(party);
+        }
+    }
+    groups.sort_by_key(|(_, list)| std::cmp::Reverse(list.len()));
+    let text = |((_, _), list): &(_, Vec<&Party>)| {
+        let first = list.first()?;
+        let noun = scene.noun(first.wait.as_ref()?);
+        let verb = if list.len() == 1 { "waits" } else { "wait" };
+        let place = first.place.as_deref().map_or_else(String::new, |place| format!(" in {place}"));
+        Some(format!("{} {verb} for {noun}{place} ({})", count(list.len() as u64, word(first)), names(list)))
+    };
+    groups.iter().take(GROUPS).filter_map(text).collect()
+}
+
+/// Maximum number of groups of waiters in one finding.
+const GROUPS: usize = 4;
