@@ -1,7 +1,7 @@
 //! States of resident memory that its size does not show: freed and not yet taken back, locked, in huge pages.
 
-use crate::commands::triage::analysis::biggest;
 use crate::commands::triage::analysis::tally::{PageStates, Share, Tally};
+use crate::commands::triage::analysis::{biggest, share};
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
 use crate::sums::SaturatingSum;
@@ -70,6 +70,8 @@ pub(super) fn add(tally: &Tally, findings: &mut Vec<Finding>) {
         let sizes = sizes.filter(|(_, bytes)| *bytes > 0).collect();
         let text = format!("{} {}: {}. {}", round(bytes), state.is, biggest(sizes, SUBJECTS), state.means);
         let finding = Finding::new(state.id, Severity::Info, text, state.evidence).about(bytes);
+        // Part of it may be in other findings than the one that it is within.
+        let finding = Finding { share: Some(share(bytes, total)), ..finding };
         findings.push(finding.known(Confidence::Exact).within(*within));
     }
 }

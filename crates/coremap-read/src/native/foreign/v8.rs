@@ -288,6 +288,21 @@ mod tests {
         }
     }
 
+    /// Each isolate has a heap of its own.
+    #[test]
+    fn isolates_are_told_apart() {
+        let words = |at: u64| {
+            let mut words = v11(at);
+            words[2] += 16 * (at / HEAP_PAGE % 2);
+            words
+        };
+        let found = recognise("node", 8, MetadataLocation::Head, words);
+        let mut details: Vec<&str> = found.iter().map(|(_, label)| label.detail.as_str()).collect();
+        details.sort_unstable();
+        details.dedup();
+        assert_eq!(details, ["V8: heap pages of heap 0x10000", "V8: heap pages of heap 0x10010"]);
+    }
+
     #[test]
     fn with_the_sandbox_a_description_is_found_by_its_pages_address() {
         assert_eq!(recognise("chrome", 3, MetadataLocation::Search, v13)[0].0, range(FIRST, 3 * HEAP_PAGE));
