@@ -4,10 +4,11 @@ use crate::support::builder::{CoreBuilder, Load};
 use crate::support::cases;
 use crate::support::notes;
 use crate::support::real::{self, hex};
+use coremap::commands::threads::ThreadsReport;
 use coremap::commands::{self, ThreadOptions, threads};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
-use coremap::report::{LastWordsKind, LastWordsRow, LockKind, OwnerState, ThreadsReport, WaitKind};
+use coremap::report::{LastWordsKind, LastWordsRow, LockKind, OwnerState, WaitKind};
 use coremap::session::Session;
 use serde_json::Value;
 
