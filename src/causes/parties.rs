@@ -84,14 +84,15 @@ impl Scene {
             let mut own = own_frames(&thread.frames);
             let place = own.next().map(title);
             let caller = own.map(title).find(|caller| Some(caller) != place.as_ref());
-            let activity = facts.iter().find_map(|runtime| runtime.activity(thread));
+            let sleeping = thread.waits_for.as_ref().filter(|row| sleeps(row)).map(|_| Activity::Sleep);
+            let activity = sleeping.or_else(|| facts.iter().find_map(|runtime| runtime.activity(thread)));
             Party {
                 id,
                 name: name(thread),
                 caller,
                 activity,
                 main: thread.role == Some("main") || thread.managed_name.as_deref() == Some("main"),
-                wait: waits.remove(&id).or_else(|| thread.waits_for.as_ref().map(of_row)),
+                wait: waits.remove(&id).or_else(|| thread.waits_for.as_ref().filter(|row| !sleeps(row)).map(of_row)),
                 place,
             }
         };
@@ -227,6 +228,11 @@ pub(crate) fn word(party: &Party) -> &'static str {
 fn name(thread: &ThreadRow) -> String {
     let name = thread.managed_name.as_deref().or(thread.name.as_deref()).filter(|name| !name.is_empty());
     name.map_or_else(|| format!("thread {}", thread.tid), str::to_owned)
+}
+
+/// Whether only time can end the wait.
+fn sleeps(row: &WaitRow) -> bool {
+    row.kind == WaitKind::Sleep
 }
 
 fn of_row(row: &WaitRow) -> WaitFact {
