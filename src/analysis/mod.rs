@@ -4,6 +4,7 @@
 pub(crate) mod blocks;
 pub(crate) mod contents;
 pub(crate) mod crash;
+pub(crate) mod graph_sizes;
 pub(crate) mod heap_notes;
 pub(crate) mod in_object;
 pub(crate) mod listing;

@@ -63,15 +63,19 @@ pub struct ThrownRow {
 pub struct WaitRow {
     /// Kind of wait.
     pub kind: WaitKind,
-    /// Locked object.
+    /// Locked object. For a class that is being initialised, its `java.lang.Class`.
     pub object: Addr,
     /// Type of the object.
     pub r#type: Option<String>,
-    /// Thread that holds the lock, or whose end the thread waits for, by its system id. `null` if there is none, or it
-    /// is unknown.
+    /// Name of the class that is being initialised. `null` for other waits.
+    pub class: Option<String>,
+    /// Thread that holds the lock, that initialises the class, or whose end the thread waits for, by its system id.
+    /// `null` if there is none, or it is unknown.
     pub owner_tid: Option<u32>,
     /// The same thread by its id in the runtime.
     pub owner_managed_id: Option<u32>,
+    /// Whether this thread is a virtual thread, which has no system id.
+    pub owner_virtual: bool,
     /// Whether this thread has certainly ended, so that nothing can release the lock.
     pub owner_ended: bool,
     /// The evidence for it, in a sentence.

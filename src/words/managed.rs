@@ -27,6 +27,8 @@ words! {
         Park = "park",
         /// For another thread to end (Thread.Join).
         Join = "join",
+        /// For another thread to run the static initialiser of a class.
+        ClassInit = "class-init",
     }
 }
 

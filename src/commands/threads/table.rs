@@ -185,16 +185,29 @@ fn wait_line(wait: &WaitRow) -> String {
             let whom = wait.owner_tid.map_or_else(|| object.clone(), tid_text);
             return format!("waits for thread {whom} to end{guess}");
         }
+        WaitKind::ClassInit => {
+            let class = wait.class.as_deref().unwrap_or("a class");
+            return format!("waits for class {class} to be initialised, by {}{guess}", owner(wait));
+        }
     }
+    format!("waits for the lock of {object}, held by {}{guess}", owner(wait))
+}
+
+/// Names the thread that another one waits for.
+fn owner(wait: &WaitRow) -> String {
     let managed = wait.owner_managed_id.map(|id| format!("managed {id}"));
-    let holder = match (wait.owner_tid, managed) {
+    match (wait.owner_tid, managed) {
+        // As the list of virtual threads shows it.
+        (None, _) if wait.owner_virtual => {
+            wait.owner_managed_id.map_or_else(|| "a virtual thread".to_owned(), |id| format!("virtual thread #{id}"))
+        }
         (Some(tid), Some(managed)) => format!("thread {}, {managed}", tid_text(tid)),
         (Some(tid), None) => format!("thread {}", tid_text(tid)),
         (None, Some(managed)) if wait.owner_ended => format!("{managed}, which has ended"),
-        (None, Some(managed)) => format!("{managed}, which is not in the core"),
+        (None, Some(managed)) => format!("{managed}, which is no thread of the core"),
+        (None, None) if wait.kind == WaitKind::ClassInit => "an unknown thread".to_owned(),
         (None, None) => "an unknown owner".to_owned(),
-    };
-    format!("waits for the lock of {object}, held by {holder}{guess}")
+    }
 }
 
 /// Merges consecutive frames of the same function and counts them.

@@ -15,6 +15,7 @@ mod id;
 pub(crate) mod linear;
 mod names;
 mod native_memory;
+mod retained_sizes;
 mod roots;
 mod runtime;
 mod small_blocks;
@@ -44,6 +45,7 @@ pub use id::RuntimeId;
 pub use names::FieldKey;
 pub(crate) use names::ObjectNames;
 pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};
+pub use retained_sizes::RetainedSizes;
 pub use roots::{FrameSlotLocation, RefFrame, RefLocation, Root, RootKind, Roots, StackCoverage};
 pub use runtime::{
     KindBytes, LightThread, Locks, ManagedRuntime, ManagedThread, ManagedThreads, RuntimeFindings, Structure,

@@ -12,8 +12,8 @@ use crate::process::Process;
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::{
     self, AsyncFunctions, AsyncTask, AsyncTasks, KindBytes, LightThread, ListedMethods, Locks, ManagedCode, ManagedRun,
-    ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, Roots, RuntimeFindings, RuntimeId, SmallBlock,
-    SmallBlockSums, SmallBlocks, StackFrame, StackWalk, Structure,
+    ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, RetainedSizes, Roots, RuntimeFindings, RuntimeId,
+    SmallBlock, SmallBlockSums, SmallBlocks, StackFrame, StackWalk, Structure,
 };
 use crate::runtimes::cpython::frames::PyCode;
 use crate::runtimes::cpython::heap::Heap;
@@ -261,8 +261,8 @@ impl RuntimeFindings for CPython<'_> {
         true
     }
 
-    fn find(&self, used: &KindBytes) -> Vec<Finding> {
-        findings::findings(self, used)
+    fn find(&self, used: &KindBytes, retained: Option<&dyn RetainedSizes>) -> Vec<Finding> {
+        findings::findings(self, used, retained)
     }
 }
 

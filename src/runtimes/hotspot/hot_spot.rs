@@ -13,7 +13,7 @@ use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
     self, AsyncFunctions, BlockLabels, KindBytes, LightThread, ManagedCode, ManagedRuntime, ManagedThread,
-    ManagedThreads, OwnedBuffer, Roots, RuntimeFindings, RuntimeId, StackFrame, StackWalk,
+    ManagedThreads, OwnedBuffer, RetainedSizes, Roots, RuntimeFindings, RuntimeId, StackFrame, StackWalk,
 };
 use crate::runtimes::hotspot::classes::Classes;
 use crate::runtimes::hotspot::code::Code;
@@ -234,7 +234,7 @@ impl ManagedRuntime for HotSpot<'_> {
 }
 
 impl RuntimeFindings for HotSpot<'_> {
-    fn find(&self, used: &KindBytes) -> Vec<Finding> {
+    fn find(&self, used: &KindBytes, _retained: Option<&dyn RetainedSizes>) -> Vec<Finding> {
         findings::findings(self, used)
     }
 }
