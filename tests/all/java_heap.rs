@@ -203,9 +203,9 @@ fn strings_have_their_contents() {
         let others = ENTRIES * 272;
         let all = ask(&core, &["heapstat", "--strings"]);
         let total = all["strings"]["total"]["size"].as_u64().unwrap();
-        // The VM made more strings while it counted, and some arrays are of neither.
+        // Some arrays are of neither: classes' bytes, the VM's own. An array has at least 24 bytes, and few are shared.
         let most = strings + arrays - others;
-        assert!((most * 9 / 10..=most * 11 / 10).contains(&total), "{total} of {most}");
+        assert!((strings * 7 / 4..=most).contains(&total), "{total} of {most}");
         assert!(all["strings"]["wasted"].as_u64().unwrap() <= total);
     }
 }

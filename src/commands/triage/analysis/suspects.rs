@@ -9,7 +9,7 @@ use crate::analysis::roots::{RuntimeRoots, path_row};
 use crate::commands::triage::analysis::budget::Budget;
 use crate::map::Confidence;
 use crate::report::{Finding, RootPathRow, Severity};
-use crate::runtimes::api::{ObjectNames, TypeIndex};
+use crate::runtimes::api::{ObjectNames, Root, TypeIndex};
 use crate::runtimes::graph::{Graph, Path, PathSearch, Retained};
 use crate::session::Session;
 use crate::sums::SaturatingSum;
@@ -191,13 +191,12 @@ fn root(
     names: &mut ObjectNames<'_>,
     runtime_roots: &RuntimeRoots<'_>,
 ) -> Option<String> {
-    let found =
-        PathSearch::new(Graph::new(names.heap), object, &retained.budget).run(runtime_roots.roots, WAYS).ok()?;
-    let mut paths: Vec<(bool, RootPathRow)> = found
-        .paths
-        .iter()
-        .map(|path| (lists_threads(names, path), path_row(names, runtime_roots.runtime, path)))
-        .collect();
+    let mut paths = paths_from(object, retained, names, runtime_roots, runtime_roots.roots)?;
+    // The threads themselves may be beyond the limit.
+    if paths.iter().all(|(lists, _)| *lists) {
+        let of_threads: Vec<Root> = runtime_roots.roots.iter().filter(|root| root.thread.is_some()).copied().collect();
+        paths.extend(paths_from(object, retained, names, runtime_roots, &of_threads)?);
+    }
     paths.sort_by_key(|(lists, path)| (*lists, static_of(path).is_none(), path.thread.is_some(), path.chain.len()));
     let (_, path) = paths.first()?;
     if let Some(name) = static_of(path) {
@@ -213,6 +212,19 @@ fn root(
         (Some(tid), None) => format!("stack of thread {tid}"),
         (None, _) => format!("{} at {}", path.root_kind, path.root_address),
     })
+}
+
+/// Paths to an object from `roots`, with whether each leads through a list of threads.
+fn paths_from(
+    object: Addr,
+    retained: &Retained<'_>,
+    names: &mut ObjectNames<'_>,
+    runtime_roots: &RuntimeRoots<'_>,
+    roots: &[Root],
+) -> Option<Vec<(bool, RootPathRow)>> {
+    let found = PathSearch::new(Graph::new(names.heap), object, &retained.budget).run(roots, WAYS).ok()?;
+    let row = |path: &Path| (lists_threads(names, path), path_row(names, runtime_roots.runtime, path));
+    Some(found.paths.iter().map(row).collect())
 }
 
 /// Whether a path leads through a list of threads.

@@ -31,7 +31,9 @@ pub struct Initialization {
 impl Classes<'_> {
     /// Returns the initialisation that `object` is the lock of.
     pub fn initialization(&self, object: Addr) -> Option<Initialization> {
-        if self.class_of(object).is_none_or(|class| class.name != LOCK) {
+        // Programs wait on arrays of their own too. Without this, their cores would need all classes.
+        let length = self.vm.memory.u32(object.wrapping_add(self.encoding.length_at)).ok();
+        if length != Some(0) || self.class_of(object).is_none_or(|class| class.name != LOCK) {
             return None;
         }
         self.initializing
