@@ -103,7 +103,7 @@ fn is_initialisation(scene: &Scene, cycle: &[NodeId]) -> bool {
 }
 
 /// The relation of a class and the thread that initialises it.
-const INITIALISED: &str = "being initialised";
+pub(crate) const INITIALISED: &str = "being initialised";
 
 /// The members of a cycle, each before the one that it waits for.
 fn in_order(graph: &WaitGraph, cycle: &[NodeId]) -> Vec<NodeId> {

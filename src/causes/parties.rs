@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
+use crate::causes::deadlocks::INITIALISED;
 use crate::causes::wait_graph::{Edges, NodeId, WaitGraph};
 use crate::map::Confidence;
 use crate::report::{FrameRow, ThreadRow, WaitRow};
@@ -253,6 +254,7 @@ fn of_row(row: &WaitRow) -> WaitFact {
         relation: match row.kind {
             WaitKind::Lock | WaitKind::Mutex | WaitKind::ReaderWriter => HELD,
             WaitKind::Join => JOINED,
+            WaitKind::ClassInit => INITIALISED,
             WaitKind::Pulse
             | WaitKind::Notify
             | WaitKind::Park
@@ -270,6 +272,7 @@ fn of_row(row: &WaitRow) -> WaitFact {
             | WaitKind::Channel
             | WaitKind::Futex => "",
         },
+        what: row.class.as_ref().map(|class| format!("the initialisation of class {class}")),
         owner_ended: row.owner_ended,
         idle: row.kind == WaitKind::Take,
         evidence: row.how,

@@ -8,7 +8,6 @@ use crate::diag::WarningCode;
 use crate::limits;
 pub(super) use crate::map::kind_facts::Use;
 use crate::map::{Kind, Region};
-use crate::memory::alias::{self, Alias, AliasProof};
 use crate::native::stacks::ThreadStack;
 use crate::phase::Phase;
 use crate::process::Process;
@@ -107,10 +106,7 @@ impl<'p> Plan<'p> {
         });
         let blocks = blocks::all(session, &read);
         let (stacks, guards) = stacks::all(session);
-        let views = alias::find(session.process.target()).aliases.into_iter();
-        let view =
-            |Alias { range, first, proof, .. }| SecondView { range, first, compared: proof >= AliasProof::Bytes };
-        let views = views.map(view).collect();
+        let views = session.second_views().to_vec();
         let mut low_symbols: Vec<u64> =
             session.symbols().starts_below(Addr::new(LOW_END)).into_iter().map(|at| at.since(Addr::NULL)).collect();
         low_symbols.sort_unstable();

@@ -602,6 +602,7 @@ python() {
     python_program python313-tasks "$ROOTS/trixie" /usr/bin/python3.13 tasks
     python_program python314 "$ROOTS/forky" /usr/bin/python3.14
     python_frames
+    python_holdings
 }
 
 python_frames() {
@@ -615,6 +616,21 @@ python_frames() {
     mkdir -p "$OUT/python311-frames"
     cp "$RUN/truth.json" "$OUT/python311-frames/"
     zstd -q -19 --long=27 -f "$(core_file)" -o "$OUT/python311-frames/core.zst"
+}
+
+# PYTHON310: a python 3.10. Its lists of CFrames end without a null pointer.
+python_holdings() {
+    cp "$SRC/holdings.py" "$RUN/"
+    rm -f "$RUN/truth.json"
+    (echo 0x33 > /proc/self/coredump_filter; ulimit -c unlimited; cd "$RUN"
+        exec env -i PATH=/usr/bin:/bin "$PYTHON310" -I -S holdings.py truth.json) &
+    PID=$!
+    until [ -s "$RUN/truth.json" ]; do sleep 0.2; done
+    sleep 0.5
+    kill -ABRT "$PID"; wait "$PID" 2> /dev/null || true
+    mkdir -p "$OUT/python310-holdings"
+    cp "$RUN/truth.json" "$OUT/python310-holdings/"
+    zstd -q -19 --long=27 -f "$(core_file)" -o "$OUT/python310-holdings/core.zst"
 }
 
 case $WHAT in

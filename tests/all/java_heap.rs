@@ -187,3 +187,39 @@ fn triage_names_the_buffers_and_who_keeps_them() {
         assert!(loaders["text"].as_str().unwrap().contains("Plugin"), "{}", loaders["text"]);
     }
 }
+
+/// A String's characters are in a byte[] beside it. jcmd counted both kinds of objects; the arrays of the cache are no
+/// strings.
+#[test]
+fn strings_have_their_contents() {
+    for (core, folder) in cores() {
+        let text = std::fs::read_to_string(folder.join("histogram.txt")).unwrap();
+        let bytes = |class: &str| -> u64 {
+            let line = text.lines().find(|line| line.split_whitespace().nth(3) == Some(class)).unwrap();
+            line.split_whitespace().nth(2).unwrap().parse().unwrap()
+        };
+        let (strings, arrays) = (bytes("java.lang.String"), bytes("[B"));
+        // 256 bytes and a header of 16.
+        let others = ENTRIES * 272;
+        let all = ask(&core, &["heapstat", "--strings"]);
+        let total = all["strings"]["total"]["size"].as_u64().unwrap();
+        // Some arrays are of neither: classes' bytes, the VM's own. An array has at least 24 bytes, and few are shared.
+        let most = strings + arrays - others;
+        assert!((strings * 7 / 4..=most).contains(&total), "{total} of {most}");
+        assert!(all["strings"]["wasted"].as_u64().unwrap() <= total);
+    }
+}
+
+/// Hidden classes have ClassLoaderData of their own, but no loader: there are the program's 20 and the VM's three.
+#[test]
+fn class_loaders_are_counted_by_object() {
+    for (core, _) in cores() {
+        let answer = ask(&core, &["triage"]);
+        let findings = answer["findings"].as_array().unwrap();
+        let text = |id: &str| findings.iter().find(|f| f["id"] == id).unwrap()["text"].as_str().unwrap().to_owned();
+        let wanted = format!("{} class loaders", LOADERS + 3);
+        for id in ["metaspace", "class-loaders"] {
+            assert!(text(id).contains(&wanted), "{}", text(id));
+        }
+    }
+}

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::support::cases;
 use crate::support::real;
+use crate::support::run::run;
 
 fn answer(core: &Path, virtual_threads: bool) -> ThreadsReport {
     let process = Process::open(core, &Options::default(), &Progress::silent()).unwrap();
@@ -380,5 +381,34 @@ fn what_a_frame_says_of_its_method_is_not_believed_blindly() {
         let file = patched(name, &[(fp.saturating_sub(24), method)]);
         let after = stack(&thread(&answer(file.path(), false), thread_name).frames);
         assert_eq!(after.len(), before.len() - 1, "{method:#x}");
+    }
+}
+
+/// The owner of a lock is replaced by a virtual thread, which is in no list of threads but in that of virtual ones.
+#[test]
+fn a_virtual_thread_that_holds_a_lock_is_one() {
+    for case in cases::serving("virtual") {
+        let before = answer(&real::plain(&case.name), true);
+        let lock = thread(&before, "wants").waits_for.clone().unwrap();
+        let groups = &before.virtual_threads.as_ref().unwrap().groups;
+        let owner =
+            groups.iter().flat_map(|group| &group.threads).find(|t| t.name.as_deref() == Some("parks-0")).unwrap();
+        // AbstractOwnableSynchronizer has one field, which follows the compressed class pointer.
+        let at = lock.object.get() + 8;
+        let bytes = std::fs::read(real::plain(&case.name)).unwrap();
+        let load = crate::support::elf::read(&bytes).loads.into_iter();
+        let load = load.clone().find(|l| l.vaddr <= at && at < l.vaddr + l.filesz).unwrap();
+        let place = (load.offset + (at - load.vaddr)) as usize;
+        let old = u64::from_le_bytes(bytes[place..place + 8].try_into().unwrap());
+        let new = old & 0xffff_ffff | owner.object.get() << 32;
+        let damaged = real::patched(&case.name, &[(at, new)]);
+        let report = answer(damaged.path(), true);
+        let wait = thread(&report, "wants").waits_for.as_ref().unwrap();
+        assert_eq!((wait.kind, wait.owner_tid, wait.owner_virtual), (WaitKind::Lock, None, true), "{}", case.name);
+        assert_eq!(wait.owner_managed_id.map(u64::from), owner.id, "{}", case.name);
+        assert!(!lock.owner_virtual && lock.owner_tid.is_some(), "{}", case.name);
+        let text = run(["threads", damaged.path().to_str().unwrap()]).stdout;
+        let wanted = format!("held by virtual thread #{}", owner.id.unwrap());
+        assert!(text.contains(&wanted) && !text.contains("not in the core"), "{}", case.name);
     }
 }

@@ -344,3 +344,41 @@ fn triage_adds_up_and_tells_of_the_interpreter() {
         assert!(buffers > 570_000, "{name}: {buffers}");
     }
 }
+
+/// Findings about containers and caches have the retained sizes of `retained`: parts that have several referrers, such
+/// as frames of tracebacks and links of a cache, count once. The program summed up `sys.getsizeof`.
+#[test]
+fn containers_retain_what_the_program_counted() {
+    for (name, core) in cores("holdings") {
+        let truth = real::told(name);
+        let answer = ask(&core, &["triage"]);
+        let live = number(&ask(&core, &["retained", "--top", "0"])["live"]["size"]);
+        let of = |id: &'static str, what: &str| {
+            let found = list(&answer["findings"]).iter().find(|f| f["id"] == id && text(&f["text"]).contains(what));
+            found.unwrap_or_else(|| panic!("{name}: no {id} with {what}"))
+        };
+        // The objects of the containers themselves are a few percent more.
+        for (global, object, told, percent) in [
+            ("`__main__.FAULTS` is a dict of 100 __main__.Fault", "faults", "scratch", 10),
+            ("`__main__.VIEWS` is a dict of 80 memoryview", "views", "buffers", 3),
+            ("`__main__.ORDERS` is a dict of 3,000 __main__.Order", "orders", "in_orders", 4),
+            ("__main__.page 300 entries (limit 400)", "cache", "pages", 4),
+        ] {
+            let finding = of(if object == "cache" { "caches" } else { "containers" }, global);
+            let (bytes, told) = (number(&finding["bytes"]), number(&truth[told]));
+            assert!(
+                (told * (100 - percent) / 100..=told * (100 + percent) / 100).contains(&bytes),
+                "{global}: {bytes} of {told}"
+            );
+            let retained = ask(&core, &["retained", "--object", &hex(&truth[object])]);
+            assert_eq!(number(&retained["object"]["retained"]), bytes, "{name}: {global}");
+            if object != "cache" {
+                let share = format!("{} % of live objects", bytes * 100 / live);
+                assert!(text(&finding["text"]).contains(&share), "{name}: {share}: {finding}");
+            }
+        }
+        // Namespaces are no containers.
+        let containers = list(&answer["findings"]).iter().filter(|f| f["id"] == "containers");
+        assert!(containers.clone().count() <= 3, "{name}");
+    }
+}

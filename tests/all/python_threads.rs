@@ -125,3 +125,24 @@ fn tasks_that_wait_alike_are_one_group() {
     assert!(nap.contains("asyncio.sleep") && nap.contains("1000000"), "{nap}");
     assert!(chain("at_gate")["awaiting"].as_str().unwrap().contains("Event.wait"));
 }
+
+/// A thread that waits for files or a clock waits for no notification, whatever the first argument of its function is.
+/// And 3.10's lists of CFrames, which end without a null pointer, give no warning.
+#[test]
+fn only_threads_that_wait_for_others_have_a_wait() {
+    for name in names("holdings") {
+        let report = answer(&real::plain(name));
+        let truth = real::told(name);
+        let told = truth["threads"].as_array().unwrap();
+        assert_eq!(report.threads.len(), told.len(), "{name}");
+        for thread in told {
+            let (called, tid) = (thread[0].as_str().unwrap(), thread[1].as_u64().unwrap());
+            let row = report.threads.iter().find(|row| u64::from(row.tid) == tid).unwrap();
+            assert_eq!(row.managed_name.as_deref(), Some(called), "{name}");
+            let kind = row.waits_for.as_ref().map(|wait| wait.kind);
+            let wanted = (called == "waits_for_lock").then_some(coremap::report::WaitKind::Lock);
+            assert_eq!(kind, wanted, "{name}: {called}");
+            assert!(python(&row.frames).next().is_some(), "{name}: {called}");
+        }
+    }
+}

@@ -213,7 +213,8 @@ impl Process {
         let mut memory = ProcessMemory::new(target.clone());
         let phase = target.reads().enter(Phase::Modules);
         let mut found = modules::find(&*target, &memory, &diag);
-        let mut bundle = bundle::find(&*target, &memory, &found);
+        let starts = unfiled::starts(&*target);
+        let mut bundle = bundle::find(&*target, &memory, &found, &starts);
         if !dirs.is_empty() {
             let proving = target.reads().enter(Phase::Proof);
             let proven = identity::prove(&*target, &found, &dirs, &diag);
@@ -242,7 +243,7 @@ impl Process {
         if let Some(bundle) = &bundle {
             bundle::add_modules(&*target, &memory, bundle, &mut found);
         }
-        unfiled::add_modules(&*target, &memory, bundle.as_ref(), &mut found);
+        unfiled::add_modules(&starts, &memory, bundle.as_ref(), &mut found);
         drop(phase);
         let (strings, main_tid, initial_sp, base, warned) = Default::default();
         let modules = found;

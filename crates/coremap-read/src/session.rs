@@ -15,7 +15,7 @@ use crate::runtimes::api::{BlockLabels, ManagedCode, ManagedRuntime, Mark, Roots
 use crate::runtimes::graph::{CacheGuard, GraphCache};
 use crate::runtimes::{DetectedRuntime, Finder, Offer, RUNTIMES};
 use crate::stackwalk::Walker;
-use crate::targets::Thread;
+use crate::targets::{SecondView, Thread};
 
 /// An analysis session: the process, and everything read from it so far.
 ///
@@ -101,9 +101,9 @@ impl<'p> Session<'p> {
         &self.whole().undecided_views
     }
 
-    /// Second views of shared memory, with the address of each in the first view. By address.
+    /// Second views of shared memory. By address.
     #[doc(hidden)]
-    pub fn second_views(&self) -> &[(AddrRange, Addr)] {
+    pub fn second_views(&self) -> &[SecondView] {
         &self.whole().second_views
     }
 

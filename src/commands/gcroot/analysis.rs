@@ -58,7 +58,9 @@ fn of_runtime(
     for report in reports {
         report.stacks = stack_roots(&roots);
         report.not_read.clone_from(&roots.missing);
-        let found = match PathSearch::new(Graph::new(heap), report.object, &room(session)).run(&roots.all, most) {
+        let search = PathSearch::new(Graph::new(heap), report.object, &room(session));
+        let found = if all { search.run_for_each_root(&roots.all, most) } else { search.run(&roots.all, most) };
+        let found = match found {
             Ok(found) => found,
             Err(e) => {
                 session.process.diag.partial(WarningCode::Limit, format!("{}: {e}", runtime.label()));

@@ -45,7 +45,8 @@ pub struct FreeBlockRow {
 /// Strings by content.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StringsRow {
-    /// All strings, also those that nothing references any more.
+    /// All strings, also those that nothing references any more, with their contents. In Java the contents are arrays
+    /// beside the strings; an array that several strings share counts once.
     pub total: ObjectsRow,
     /// Number of different contents.
     pub distinct: u64,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::analysis::blocks::{BlockReader, BySize, Labelled, Tally, clusters, merge_labels, size_classes, warn_lists};
-use crate::analysis::resident::written;
+use crate::analysis::resident::{is_known, written};
 use crate::commands::malloc::report::{
     AllocatorRow, ArenaRow, CategoriesRow, CategoryRow, FreeRow, MallocParamsRow, MallocReport, MallocTotal,
     MmappedRow, SmallBlocksRow, SmallClassRow, TcacheRow,
@@ -62,10 +62,11 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     let mut listable = 0;
     let mut labels = BTreeMap::new();
     let pages = walked.iter().flat_map(|(of, _, _, walk)| walk.trimmable.iter().map(|range| (*range, *of)));
+    let pages = pages.filter(|(range, _)| is_known(session, *range));
     let trimmable = written(session, &pages.collect::<Vec<_>>(), malloc.arenas.len());
     for (i, arena) in malloc.arenas.iter().enumerate() {
         let parts: Vec<_> = walked.iter().filter(|(of, ..)| *of == i).collect();
-        let trimmable = trimmable.get(i).copied().unwrap_or(0);
+        let trimmable = trimmable.get(i).copied().flatten().unwrap_or(0);
         let walks = parts.iter().map(|(_, part, tally, walked)| (part, tally, walked));
         let row = arena_row(i, arena, &lists, trimmable, walks);
         report.total.committed.add_saturating(row.committed);

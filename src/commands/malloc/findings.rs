@@ -85,7 +85,7 @@ pub(in crate::commands) fn held(session: &Session<'_>, split: &UsageSplit) -> u6
     let pages = free_pages(session.process, session.malloc()).into_iter();
     let pages: Vec<_> = pages.filter(|range| is_known(session, *range)).map(|range| (range, 0)).collect();
     let all = pages.iter().map(|(range, _)| range.len()).fold(0, u64::saturating_add);
-    let written = written(session, &pages, 1).first().copied().unwrap_or(0);
+    let written = written(session, &pages, 1).first().copied().flatten().unwrap_or(0);
     // Chunks without a whole page share their pages with others.
     free.saturating_sub(all).saturating_add(written).min(free)
 }

@@ -117,7 +117,7 @@ pub fn scrub_plan<'s>(session: &'s Session<'_>, fill: Fill, level: Level, progre
     session.symbols().read_all();
     // The runtime's flags, such as those of the Java VM.
     let findings = session.runtimes().into_iter().filter_map(|runtime| runtime.findings());
-    findings.filter(|findings| !findings.walks()).for_each(|findings| drop(findings.find(&KindBytes::default())));
+    findings.filter(|findings| !findings.walks()).for_each(|findings| drop(findings.find(&KindBytes::default(), None)));
     let threads = commands::threads(session, ThreadOptions::default());
     let names = threads.threads.into_iter().flat_map(|thread| [thread.name, thread.managed_name]).flatten().collect();
     Plan::new(session, &names, fill, level)

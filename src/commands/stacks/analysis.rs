@@ -236,6 +236,48 @@ const MAX_NAMED: usize = 8;
 /// Minimum reserved bytes that make stacks a warning.
 const LARGE_RESERVE: u64 = 1 << 30;
 
+/// The thread that ended the process by an access to memory, and the address that it accessed.
+fn fault(session: &Session<'_>) -> Option<(u32, Addr)> {
+    let crash = crash(session.process);
+    let signal = crash.signal.filter(|signal| FAULTS.contains(&signal.number))?;
+    Some((crash.tid?, signal.info?.addr))
+}
+
+/// Signals of an access to memory: SIGSEGV, SIGBUS.
+const FAULTS: [i32; 2] = [11, 7];
+
+/// Bytes below the main stack in which the kernel maps nothing, and to which the stack does not grow (`stack_guard_gap`).
+const GUARD_GAP: u64 = 256 * PAGE;
+
+/// The finding about a thread that overflowed its stack. `fault`: the thread and address of the access that ended the
+/// process.
+fn overflow(row: &StackRow, fault: Option<(u32, Addr)>) -> Option<Finding> {
+    let (tid, sp, low) = (row.tid?, row.sp?, row.low?);
+    let guard = if row.state == StackState::Main { GUARD_GAP } else { row.guard? };
+    let is_in_guard = |at: Addr| at < low && low.since(at) <= guard;
+    // A push writes below the stack pointer, which may be the last address of the stack then. An access from far above
+    // is a wrong pointer instead.
+    let pushed = fault.filter(|(of, at)| *of == tid && is_in_guard(*at) && *at < sp && sp.since(*at) <= guard);
+    let (place, evidence) = match pushed {
+        _ if is_in_guard(sp) => (
+            format!("SP {sp} is in the guard below it"),
+            "its stack pointer, or the one saved when a signal interrupted it",
+        ),
+        Some((_, at)) => (
+            format!("SP is {sp}, and it accessed {at}, in the guard below it"),
+            "its stack pointer, and the address of the access that ended the process",
+        ),
+        None => return None,
+    };
+    Some(Finding {
+        id: "stack-overflow",
+        severity: Severity::Warning,
+        text: format!("Thread {} overflowed its {} stack: {place}.", tid_text(tid), round(row.reserved.unwrap_or(0))),
+        evidence: evidence.into(),
+        ..Finding::default()
+    })
+}
+
 /// Findings about thread stacks: their sums, and the source of their size.
 pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> Vec<Finding> {
     let threads: Vec<&StackRow> = rows.iter().filter(|r| r.state == StackState::Thread).collect();
@@ -297,22 +339,7 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
             ..Finding::default()
         });
     }
-    for row in rows.iter().filter(|r| r.tid.is_some()) {
-        if let (Some(sp), Some(tid)) = (row.sp.filter(|_| row.overflowed), row.tid) {
-            let place = if row.state == StackState::Main { "below it" } else { "in the guard page" };
-            out.push(Finding {
-                id: "stack-overflow",
-                severity: Severity::Warning,
-                text: format!(
-                    "Thread {} overflowed its {} stack: SP {sp} is {place}.",
-                    tid_text(tid),
-                    round(row.reserved.unwrap_or(0))
-                ),
-                evidence: "its stack pointer, or the one saved when a signal interrupted it".into(),
-                ..Finding::default()
-            });
-        }
-    }
+    out.extend(rows.iter().filter_map(|row| overflow(row, fault(session))));
     let on = |state: StackState| -> Vec<u32> {
         rows.iter().filter(|r| r.state == state && r.current).filter_map(|r| r.used_by).collect()
     };
@@ -425,6 +452,37 @@ fn size_source(session: &Session<'_>, size: u64) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A push at the lowest address of a stack faults in the guard, without the stack pointer being there.
+    #[test]
+    fn an_access_below_the_stack_pointer_overflows_the_stack() {
+        let (low, guard) = (Addr::new(0x10_0000), 0x1000);
+        let row = |sp: u64, state: StackState| StackRow {
+            tid: Some(7),
+            state,
+            low: Some(low),
+            sp: Some(Addr::new(sp)),
+            guard: Some(if state == StackState::Main { 0 } else { guard }),
+            ..StackRow::default()
+        };
+        let found = |sp: u64, fault: Option<(u32, u64)>, state: StackState| {
+            overflow(&row(sp, state), fault.map(|(tid, at)| (tid, Addr::new(at)))).is_some()
+        };
+        let of_thread = |sp, fault| found(sp, fault, StackState::Thread);
+        assert!(of_thread(0x10_0000, Some((7, 0x0f_fff8))));
+        assert!(of_thread(0x0f_fff0, None));
+        assert!(!of_thread(0x10_0000, None));
+        // Another thread's fault, one in the stack, one below the guard, and one far below the stack pointer.
+        for (sp, fault) in [
+            (0x10_0000, (8, 0x0f_fff8)),
+            (0x10_0010, (7, 0x10_0008)),
+            (0x10_0000, (7, 0x0f_eff8)),
+            (0x10_4000, (7, 0x0f_fff8)),
+        ] {
+            assert!(!of_thread(sp, Some(fault)), "{sp:#x} {fault:x?}");
+        }
+        assert!(found(0x10_0000, Some((7, 0x0f_fff8)), StackState::Main));
+    }
 
     #[test]
     fn groups_alike_come_in_an_order_that_no_name_makes() {

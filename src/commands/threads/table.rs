@@ -217,6 +217,10 @@ fn wait_line(wait: &WaitRow) -> String {
         WaitKind::Barrier => return format!("waits for the other participants of {object}{guess}"),
         WaitKind::Take => return format!("waits for an item of {object}{guess}"),
         WaitKind::Add => return format!("waits for room in {object}{guess}"),
+        WaitKind::ClassInit => {
+            let class = wait.class.as_deref().unwrap_or("a class");
+            return format!("waits for class {class} to be initialised, by {}{guess}", owner(wait));
+        }
         WaitKind::Sleep => return "sleeps".to_owned(),
     }
     if wait.kind != WaitKind::Lock {
@@ -235,19 +239,28 @@ fn wait_line(wait: &WaitRow) -> String {
         };
         return format!("waits for the {} {}, {owner}{guess}", wait.kind, native_object(wait));
     }
+    format!("waits for the lock of {object}, held by {}{guess}", owner(wait))
+}
+
+/// Names the thread that another one waits for.
+fn owner(wait: &WaitRow) -> String {
     let managed = wait.owner_managed_id.map(|id| format!("managed {id}"));
-    let holder = match (wait.owner_tid, managed) {
+    match (wait.owner_tid, managed) {
+        // As the list of virtual threads shows it.
+        (None, _) if wait.owner_virtual => {
+            wait.owner_managed_id.map_or_else(|| "a virtual thread".to_owned(), |id| format!("virtual thread #{id}"))
+        }
         (Some(tid), Some(managed)) => format!("thread {}, {managed}", tid_text(tid)),
         (Some(tid), None) => format!("thread {}", tid_text(tid)),
         (None, Some(managed)) if wait.owner_ended => format!("{managed}, which has ended"),
-        (None, Some(managed)) => format!("{managed}, which is not in the core"),
+        (None, Some(managed)) => format!("{managed}, which is no thread of the core"),
+        (None, None) if wait.kind == WaitKind::ClassInit => "an unknown thread".to_owned(),
         (None, None) => match wait.reader_tids.as_slice() {
             [first, second] => format!("readers {} and {}", tid_text(*first), tid_text(*second)),
             [first, ..] => format!("reader {} and {} more", tid_text(*first), wait.reader_tids.len() - 1),
             [] => "an unknown owner".to_owned(),
         },
-    };
-    format!("waits for the lock of {object}, held by {holder}{guess}")
+    }
 }
 
 /// A native object, with its library's word for it.

@@ -61,6 +61,8 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("statics", Some("truth.json")),
     // From a Python process: frame objects of functions that returned.
     ("frame-objects", Some("truth.json")),
+    // From a Python process: sums of sys.getsizeof of what its containers retain; its threads.
+    ("holdings", Some("truth.json")),
     // From /proc while stopped: smaps and status; pages in RAM by pagemap.
     ("resident", Some("smaps.txt")),
     ("pages", Some("pages.json")),

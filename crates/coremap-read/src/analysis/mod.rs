@@ -5,6 +5,7 @@ pub mod blocks;
 pub mod contents;
 pub mod crash;
 pub mod damaged_blocks;
+pub mod graph_sizes;
 pub mod heap_notes;
 pub mod in_object;
 pub mod last_words;

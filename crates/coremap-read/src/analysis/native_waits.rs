@@ -185,6 +185,8 @@ pub fn row(wait: &NativeWait) -> WaitRow {
         owner_managed_id: None,
         owner_ended: exact.is_some_and(|owner| owner.state == OwnerState::Ended),
         reader_tids: Vec::new(),
+        class: None,
+        owner_virtual: false,
         how: wait.how,
         confidence: wait.confidence,
     }

@@ -148,36 +148,68 @@ pub fn held(figures: &Figures) -> u64 {
     figures.get(Figure::Rss).saturating_add(figures.hugetlb()).saturating_add(figures.get(Figure::Swap))
 }
 
-/// Returns the bytes of each group that take up memory: resident and swapped bytes if they are known, otherwise bytes in
-/// pages of the core that are not all zero. `ranges` are disjoint, each with the number of its group, which is below
-/// `groups`.
-pub fn written(session: &Session<'_>, ranges: &[(AddrRange, usize)], groups: usize) -> Vec<u64> {
-    let mut out = vec![0_u64; groups];
-    if ranges.is_empty() {
+/// Returns the bytes of each group that take up memory: resident and swapped bytes where they are known, otherwise bytes
+/// in pages of the core that are not all zero. `None` if neither is known of a part of the group: memory that is not in
+/// the core may have been written. `ranges` are disjoint, each with the number of its group, which is below `groups`.
+pub fn written(session: &Session<'_>, ranges: &[(AddrRange, usize)], groups: usize) -> Vec<Option<u64>> {
+    let mut out = vec![Some(0_u64); groups];
+    let (mut by_figures, mut by_core) = (Vec::new(), Vec::new());
+    for &(range, group) in ranges {
+        match source(session, range) {
+            Some(Source::Figures) => by_figures.push((range, group)),
+            Some(Source::Core) => by_core.push((range, group)),
+            None => out.iter_mut().skip(group).take(1).for_each(|sum| *sum = None),
+        }
+    }
+    let mut add = |group: usize, bytes: u64| {
+        if let Some(sum) = out.get_mut(group) {
+            *sum = sum.map(|sum| sum.saturating_add(bytes));
+        }
+    };
+    if let Some(residence) = with_rss(session).filter(|_| !by_figures.is_empty()) {
+        let figures = figures_by_group(session, residence, &by_figures, groups, None);
+        figures.iter().enumerate().for_each(|(group, share)| add(group, held(&share.figures)));
+    }
+    if by_core.is_empty() {
         return out;
     }
-    if let Some(residence) = with_rss(session) {
-        let figures = figures_by_group(session, residence, ranges, groups, None);
-        if ranges.iter().all(|(_, group)| figures.get(*group).is_some_and(|share| share.covered > 0)) {
-            return figures.iter().map(|share| held(&share.figures)).collect();
-        }
-    }
     let _phase = session.process.enter(Phase::ZeroPages);
-    let mut sorted = ranges.to_vec();
-    sorted.sort_unstable();
-    let only: Vec<AddrRange> = sorted.iter().map(|(range, _)| *range).collect();
+    by_core.sort_unstable();
+    let only: Vec<AddrRange> = by_core.iter().map(|(range, _)| *range).collect();
     let stats = scan::zero_pages(session.process.target(), &only, &Progress::silent());
-    for ((_, group), stat) in sorted.iter().zip(stats) {
-        if let Some(sum) = out.get_mut(*group) {
-            *sum = sum.saturating_add(stat.written);
-        }
-    }
+    by_core.iter().zip(stats).for_each(|((_, group), stat)| add(*group, stat.written));
     out
 }
 
-/// Whether [`written`] knows all of a range. Memory that is not in the core may have been written.
+/// What shows how much of a range takes up memory.
+enum Source {
+    /// The kernel's figures of its mapping.
+    Figures,
+    /// Its pages in the core.
+    Core,
+}
+
+fn source(session: &Session<'_>, range: AddrRange) -> Option<Source> {
+    let in_figures = |residence: &Residence| {
+        let mut at = range.start;
+        while at < range.end {
+            match residence.mapping_at(at) {
+                // Each step passes a mapping.
+                Some(mapping) if mapping.range.end > at => at = mapping.range.end,
+                _ => return false,
+            }
+        }
+        true
+    };
+    if with_rss(session).is_some_and(in_figures) {
+        return Some(Source::Figures);
+    }
+    (session.process.space().dumped_in(range) == range.len()).then_some(Source::Core)
+}
+
+/// Whether [`written`] knows all of a range.
 pub fn is_known(session: &Session<'_>, range: AddrRange) -> bool {
-    with_rss(session).is_some() || session.process.space().dumped_in(range) == range.len()
+    source(session, range).is_some()
 }
 
 /// Returns what was resident, if the kernel reported the RSS of mappings.

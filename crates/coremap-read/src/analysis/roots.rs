@@ -118,7 +118,12 @@ pub fn with_retained(
         if heap.in_gc() {
             not_read.push("references that a collection was moving".to_owned());
         }
-        let runtime_roots = RuntimeRoots { roots: &roots.all, id, runtime, stacks: stack_roots(&roots), not_read };
+        // A concurrent collector moves objects while the program runs, and updates references later.
+        let strays = retained.strays.saturating_add(retained.live.stray_roots);
+        if strays > 0 {
+            not_read.push(format!("targets of {} to no object", count(strays, "reference")));
+        }
+        let runtime_roots = RuntimeRoots { roots: &roots.all, runtime, id, stacks: stack_roots(&roots), not_read };
         with(&retained, &mut ObjectNames::new(heap), &runtime_roots);
         heap.warn_missing();
     }

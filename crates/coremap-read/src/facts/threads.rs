@@ -80,7 +80,8 @@ pub struct WaitRow {
     /// Kind of wait.
     pub kind: WaitKind,
     /// The object: a lock, an event, a semaphore, a task, a collection. For the end of a thread that thread's object; for
-    /// a sleep the thread's own. For a native lock the same as `address`.
+    /// a sleep the thread's own. For a class that is being
+    /// initialised, its `java.lang.Class`. For a native lock the same as `address`.
     pub object: Addr,
     /// Address of the object, or of the native lock.
     pub address: Option<Addr>,
@@ -88,11 +89,15 @@ pub struct WaitRow {
     pub r#type: Option<String>,
     /// Who must act before the wait can end. `null` if that is not known, or if such an object has no owner.
     pub owner: Option<WaitOwnerRow>,
-    /// Thread that holds the lock, or whose end the thread waits for, by its system id. `null` if there is none, or it
-    /// is unknown.
+    /// Name of the class that is being initialised. `null` for other waits.
+    pub class: Option<String>,
+    /// Thread that holds the lock, that initialises the class, or whose end the thread waits for, by its system id.
+    /// `null` if there is none, or it is unknown.
     pub owner_tid: Option<u32>,
     /// The same thread by its id in the runtime.
     pub owner_managed_id: Option<u32>,
+    /// Whether this thread is a virtual thread, which has no system id.
+    pub owner_virtual: bool,
     /// Whether this thread has certainly ended, so that nothing can release the lock.
     pub owner_ended: bool,
     /// Other threads that hold the lock for reading, by system id. If there is only one and no writer, it is the owner.

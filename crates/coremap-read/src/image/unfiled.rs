@@ -19,14 +19,14 @@ use crate::targets::{MappingName, Target};
 const MAGIC: [u8; 2] = *b"MZ";
 
 /// An address where an image may begin: the mapping in NT_FILE that begins there, and its end.
-struct Start {
+pub(crate) struct Start {
     at: Addr,
     end: Addr,
     mapping: Option<u32>,
 }
 
-/// Returns the addresses where an image may begin, sorted.
-fn starts(target: &dyn Target) -> Vec<Start> {
+/// Returns the addresses where an image may begin, sorted. Reads the first page of each mapping without a file.
+pub(crate) fn starts(target: &dyn Target) -> Vec<Start> {
     let space = &target.facts().space;
     let shared = (0..).zip(&space.files).filter(|(_, f)| f.offset == 0 && MappingName::of(&f.path).is_shared_memory());
     let shared = shared.map(|(i, f)| Start { at: f.range.start, end: f.range.end, mapping: Some(i) });
@@ -39,28 +39,19 @@ fn starts(target: &dyn Target) -> Vec<Start> {
     all
 }
 
-/// Whether an assembly may be in such memory. Only then is the host's list worth a search.
-pub(crate) fn has_any(target: &dyn Target) -> bool {
-    !starts(target).is_empty()
-}
-
-/// Adds a module for each assembly in memory that shows no file. `bundle`: the files of a single-file program.
-pub(crate) fn add_modules(
-    target: &dyn Target,
-    memory: &dyn Memory,
-    bundle: Option<&Bundle>,
-    modules: &mut Vec<Module>,
-) {
+/// Adds a module for each assembly in memory that shows no file. `starts`: where they may begin. `bundle`: the files of a
+/// single-file program.
+pub(crate) fn add_modules(starts: &[Start], memory: &dyn Memory, bundle: Option<&Bundle>, modules: &mut Vec<Module>) {
     let known = union(modules.iter().map(|m| m.range).collect());
     let is_known = |at: Addr| known.get(known.partition_point(|r| r.end <= at)).is_some_and(|r| r.contains(at));
     let mut found: Vec<Module> = Vec::new();
     let mut parts = 0;
-    for start in starts(target).into_iter().filter(|start| !is_known(start.at)) {
+    for start in starts.iter().filter(|start| !is_known(start.at)) {
         let inside = found.last().is_some_and(|last| last.range.contains(start.at));
         if inside || modules.len() + found.len() >= limits::MAX_MODULES || parts >= limits::MAX_IMAGE_PARTS {
             continue;
         }
-        if let Some(module) = assembly(memory, &start, bundle) {
+        if let Some(module) = assembly(memory, start, bundle) {
             parts += module.sections.len();
             found.push(module);
         }

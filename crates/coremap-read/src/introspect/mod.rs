@@ -3,16 +3,17 @@
 
 mod images;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::AddrRange;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::map::{AddressMap, Claim, Claims, Confidence, Kind, Owner};
 use crate::memory;
-use crate::memory::alias::AliasProof;
+use crate::memory::alias::{Alias, AliasProof};
 use crate::native;
 use crate::native::malloc::Malloc;
 use crate::native::stacks::Stacks;
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::targets::SecondView;
 use crate::targets::threads::tid_text;
 
 pub(crate) struct Introspection {
@@ -23,8 +24,8 @@ pub(crate) struct Introspection {
     pub(crate) malloc: Malloc,
     /// Shared memory that may be a second view of other shared memory. By address, disjoint.
     pub(crate) undecided_views: Vec<AddrRange>,
-    /// Second views of shared memory, with the address of each in the first view. By address.
-    pub(crate) second_views: Vec<(AddrRange, Addr)>,
+    /// Second views of shared memory. By address.
+    pub(crate) second_views: Vec<SecondView>,
 }
 
 /// Runs all introspectors and resolves their claims. `stacks` are the stacks found by evidence; `runtimes` adds the
@@ -76,13 +77,17 @@ fn claim_diag_page(process: &Process, claims: &mut Claims) {
     }
 }
 
-/// Claims second views of shared pages. Returns them with their addresses in the first view, and the ranges that may be
-/// second views.
-fn claim_aliases(process: &Process, claims: &mut Claims) -> (Vec<(AddrRange, Addr)>, Vec<AddrRange>) {
+/// Claims second views of shared pages. Returns them, and the ranges that may be second views.
+fn claim_aliases(process: &Process, claims: &mut Claims) -> (Vec<SecondView>, Vec<AddrRange>) {
     let _phase = process.enter(Phase::Aliases);
     let views = memory::alias::find(process.target());
-    let mut seconds: Vec<(AddrRange, Addr)> = views.aliases.iter().map(|alias| (alias.range, alias.first)).collect();
-    seconds.sort_unstable();
+    let view = |alias: &Alias| SecondView {
+        range: alias.range,
+        first: alias.first,
+        compared: alias.proof >= AliasProof::Bytes,
+    };
+    let mut seconds: Vec<SecondView> = views.aliases.iter().map(view).collect();
+    seconds.sort_unstable_by_key(|view| (view.range, view.first));
     for alias in views.aliases {
         claims.add(Claim {
             range: alias.range,

@@ -19,9 +19,9 @@ pub const MAX_HEAP_SEARCH: u64 = 4 << 30;
 /// Maximum number of large free blocks listed. A heap of 32 GiB that is all free has this many.
 pub const MAX_FREE_BLOCKS: usize = 1 << 16;
 
-/// Maximum number of strings counted by content in one pass over the heap, at 24 bytes each. More strings take several
+/// Maximum number of strings counted by content in one pass over the heap, at 32 bytes each. More strings take several
 /// passes.
-pub const MAX_STRINGS_A_PASS: u64 = 8 << 20;
+pub const MAX_STRINGS_A_PASS: u64 = 6 << 20;
 
 /// Maximum number of duplicate strings listed, most wasteful first.
 pub const MAX_DUPLICATES: usize = 1000;

@@ -84,6 +84,12 @@ pub const MAX_LOCK_STACK: u64 = 64;
 /// Maximum number of ObjectMonitors in use. By default the VM begins to reclaim them at about ten thousand.
 pub const MAX_JAVA_MONITORS: usize = 1 << 22;
 
+/// Maximum number of classes whose initialiser runs. Each has a thread in it, or several of one thread nest.
+pub const MAX_INITIALIZING: usize = 1 << 16;
+
+/// Maximum bytes of the fields of a `java.lang.Class` before its static fields. JDK 25 has about a hundred.
+pub const MAX_MIRROR_BYTES: u64 = 1 << 12;
+
 /// Maximum bytes of one stack scanned for locks. The default size of a stack is 1 MiB.
 pub const MAX_STACK_FOR_LOCKS: u64 = 8 << 20;
 

@@ -90,6 +90,10 @@ pub const MAX_ALL_PATHS: usize = 1 << 12;
 /// Maximum number of C libraries whose data is searched for a version text.
 pub const MAX_BANNERS: usize = 4;
 
+/// Maximum number of malloc blocks whose written pages are counted, at 16 bytes each. Blocks of a page or larger are
+/// counted: that many have 16 GiB.
+pub const MAX_MEASURED_BLOCKS: usize = 4 << 20;
+
 /// Maximum number of distinct chunk sizes counted. A program that leaks has a few thousand.
 pub const MAX_CHUNK_SIZES: usize = 1 << 20;
 

@@ -9,7 +9,7 @@ pub const FINDING_IDS: &[(&str, &str)] = &[
     ("biggest-objects", "The largest single objects of a Python process, and what refers to them."),
     ("blocked-holder", "A thread that others wait for and that does not go on, or a pool whose workers are all busy."),
     ("cached-stacks", "Stacks that glibc caches after their threads ended."),
-    ("caches", "Caches of function results: functools.lru_cache."),
+    ("caches", "Caches of function results: functools.lru_cache, with the memory that they retain."),
     (
         "class-loaders",
         "Several class loaders that each define a class of the same name, as a class loader leak leaves them.",
@@ -17,7 +17,7 @@ pub const FINDING_IDS: &[(&str, &str)] = &[
     ("code-cache", "A segment of a runtime's code cache that is nearly full."),
     ("collectible-assemblies", "Collectible assemblies that are still loaded."),
     ("collector-off", "The cyclic garbage collector is off: reference cycles are never freed."),
-    ("containers", "The largest lists, dicts and sets, and the variables that refer to them."),
+    ("containers", "The lists, dicts and sets that retain most, and the variables that refer to them."),
     ("crash", "The signal that terminated the process."),
     ("deadlock", "Threads that wait for each other's locks."),
     ("equal-strings", "Many strings with equal content."),

@@ -27,6 +27,8 @@ words! {
         Park = "park",
         /// For another thread to end (Thread.Join, pthread_join).
         Join = "join",
+        /// For another thread to run the static initialiser of a class.
+        ClassInit = "class-init",
         /// For an event to be set.
         Event = "event",
         /// For a place of a semaphore.

@@ -116,7 +116,30 @@ fn one(stack: &StackRow, thread: Option<&ThreadRow>, takes: fn(&StackRow) -> Opt
 
 fn waits(wait: &coremap::report::WaitRow) -> String {
     let of = wait.r#type.as_ref().map_or_else(String::new, |name| format!(" ({name})"));
-    let role = if wait.kind == WaitKind::Join { "thread" } else { "held by" };
+    let of = wait.class.as_ref().map_or(of, |class| format!(" ({class})"));
+    let role = match wait.kind {
+        WaitKind::Join => "thread",
+        WaitKind::ClassInit => "initialised by",
+        WaitKind::Lock
+        | WaitKind::Mutex
+        | WaitKind::ReaderWriter
+        | WaitKind::Pulse
+        | WaitKind::Notify
+        | WaitKind::Park
+        | WaitKind::Event
+        | WaitKind::Semaphore
+        | WaitKind::Task
+        | WaitKind::Countdown
+        | WaitKind::Barrier
+        | WaitKind::Take
+        | WaitKind::Add
+        | WaitKind::Sleep
+        | WaitKind::Condition
+        | WaitKind::Once
+        | WaitKind::Future
+        | WaitKind::Channel
+        | WaitKind::Futex => "held by",
+    };
     let owner = wait.owner_tid.map_or_else(String::new, |tid| format!(", {role} {}", tid_text(tid)));
     format!("{} {}{of}{owner}", wait.kind, wait.object)
 }

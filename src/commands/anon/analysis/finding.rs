@@ -85,9 +85,9 @@ pub(in crate::commands) fn finding(session: &Session<'_>) -> Option<EqualBlocks>
         "each block".to_owned()
     };
     // Without figures of the kernel, the sampled pages show how much was written. Holes of the core's file were not.
-    let resident = session.process.residence().map(|_| {
+    let resident = session.process.residence().and_then(|_| {
         let ranges: Vec<(AddrRange, usize)> = pattern.ranges.iter().map(|range| (*range, 0)).collect();
-        written(session, &ranges, 1).first().copied().unwrap_or(0)
+        written(session, &ranges, 1).first().copied().flatten()
     });
     let (seen, used) = (u128::from(pattern.makeup.seen().max(1)), u128::from(pattern.makeup.written()));
     let data = pattern.ranges.iter().map(|range| stored(session, *range)).fold(0, u64::saturating_add);

@@ -33,12 +33,14 @@ fn lock(row: &ThreadRow) -> Option<&WaitRow> {
     row.waits_for.as_ref().filter(|w| w.kind.is_lock())
 }
 
-/// Returns the wait of a thread that another thread must end: by releasing a lock, or by ending itself.
+/// Returns the wait of a thread that another thread must end: by releasing a lock, by initialising a class, or by ending
+/// itself.
 fn thread_wait(row: &ThreadRow) -> Option<&WaitRow> {
-    row.waits_for.as_ref().filter(|w| w.kind.is_lock() || w.kind == WaitKind::Join)
+    row.waits_for.as_ref().filter(|w| w.kind.is_lock() || matches!(w.kind, WaitKind::Join | WaitKind::ClassInit))
 }
 
-/// Finds cycles of threads in which each waits for the next one: for a lock that it holds, or for its end.
+/// Finds cycles of threads in which each waits for the next one: for a lock that it holds, for a class that it
+/// initialises, or for its end.
 fn cycles<'r>(rows: &'r [ThreadRow], by_tid: &HashMap<u32, &'r ThreadRow>) -> Vec<Vec<&'r ThreadRow>> {
     let next = |row: &ThreadRow| by_tid.get(&thread_wait(row)?.owner_tid?).copied();
     let mut out = Vec::new();
@@ -70,6 +72,10 @@ fn deadlock(cycle: &[&ThreadRow]) -> Finding {
             let owner = wait.owner_tid.map_or_else(|| "?".into(), tid_text);
             Some(match wait.kind {
                 WaitKind::Join => format!("{} waits for {owner} to end", title(row)),
+                WaitKind::ClassInit => {
+                    let class = wait.class.as_deref().unwrap_or("a class");
+                    format!("{} waits for class {class}, which {owner} initialises", title(row))
+                }
                 _ => format!("{} waits for {}, held by {owner}", title(row), object(wait)),
             })
         })
@@ -91,6 +97,7 @@ fn waiters(crowd: &[(&ThreadRow, &WaitRow)], by_tid: &HashMap<u32, &ThreadRow>) 
     let owner = wait.owner_tid.and_then(|tid| by_tid.get(&tid));
     let held = match (owner, wait.owner_managed_id) {
         (Some(owner), _) => format!("thread {}", title(owner)),
+        (None, Some(id)) if wait.owner_virtual => format!("virtual thread #{id}"),
         (None, Some(id)) if wait.owner_ended => format!("managed thread {id}, which has ended"),
         (None, Some(id)) => format!("managed thread {id}"),
         (None, None) => "an unknown owner".to_owned(),
@@ -130,6 +137,23 @@ mod tests {
     fn waiting(tid: u32, object: u64, owner: Option<u32>) -> ThreadRow {
         let wait = WaitRow { kind: WaitKind::Lock, object: Addr::new(object), owner_tid: owner, ..WaitRow::default() };
         ThreadRow { tid, waits_for: Some(wait), ..ThreadRow::default() }
+    }
+
+    #[test]
+    fn threads_that_initialise_classes_for_each_other_are_a_deadlock() {
+        let row = |tid: u32, class: &str, owner: u32| {
+            let mut row = waiting(tid, u64::from(owner), Some(owner));
+            if let Some(wait) = &mut row.waits_for {
+                wait.kind = WaitKind::ClassInit;
+                wait.class = Some(class.to_owned());
+            }
+            row
+        };
+        let found = findings(&[row(3, "app.Countries", 4), row(4, "app.Currencies", 3)]);
+        let texts: Vec<&str> = found.iter().map(|f| f.text.as_str()).collect();
+        let wanted = "Deadlock of 2 threads: 3 waits for class app.Countries, which 4 initialises; 4 waits for class \
+                      app.Currencies, which 3 initialises.";
+        assert_eq!(texts, [wanted]);
     }
 
     #[test]

@@ -278,7 +278,7 @@ fn not_in_core(session: &Session<'_>, tally: &Tally, share: &Share, found: &mut 
         rows().filter(|(range, _)| is_excluded(range.start)).map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
     });
     let text = format!(
-        "{} of {}memory is not in the core ({}), so what it contains is unknown.{}{}",
+        "At least {} of {}memory is not in the core ({}), so what it contains is unknown.{}{}",
         round(bytes),
         adjective(tally.measure),
         counted(rows().count() as u64, "mapping", "mappings"),
@@ -295,7 +295,8 @@ fn not_in_core(session: &Session<'_>, tally: &Tally, share: &Share, found: &mut 
     );
     let evidence = "smaps, and the core's list of what it contains";
     let finding = Finding::new("not-in-core", severity(bytes, tally.total()), text, evidence);
-    let finding = finding.about(bytes).known(Confidence::Exact);
+    // Pages in the core need not be resident, so more of the resident ones may be missing.
+    let finding = finding.about(bytes).known(Confidence::Derived);
     found.findings.push(if listed.is_empty() { finding } else { finding.more("regions") });
     found.unnamed.extend(rows().map(|(range, bytes)| UnnamedRow {
         start: range.start,

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use crate::addr::Addr;
+use crate::analysis::graph_sizes::GraphSizes;
 use crate::analysis::roots::{RuntimeRoots, Unreached, with_retained};
 use crate::causes::holders::{self, Holders};
 use crate::causes::native_owner::{self, Owned};
@@ -20,7 +21,9 @@ use crate::commands::{self, dotnet};
 use crate::map::Confidence;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity, TypeRow};
-use crate::runtimes::api::{self, ClrGc, FREE_NAME, Heap, Selection, StringStat, TypeIndex};
+use crate::runtimes::api::{
+    self, ClrGc, FREE_NAME, Heap, ManagedRuntime, RetainedSizes, RuntimeFindings, Selection, StringStat, TypeIndex,
+};
 use crate::runtimes::graph::Retained;
 use crate::session::Session;
 use crate::units::{count, exact, round};
@@ -58,15 +61,11 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
             .known(Confidence::Exact)
     };
     let by_kind = tally.by_kind(session);
-    for of_runtime in runtimes.iter().filter_map(|runtime| runtime.findings()) {
-        if of_runtime.walks() {
-            let cost = (share.in_core, STRINGS);
-            let findings = budget.run(session, "containers and caches", cost, |_| of_runtime.find(&by_kind));
-            found.findings.extend(findings.into_iter().flatten());
-        } else {
-            found.findings.extend(of_runtime.find(&by_kind));
-        }
-    }
+    let without_walk = runtimes.iter().filter_map(|runtime| runtime.findings()).filter(|own| !own.walks());
+    found.findings.extend(without_walk.flat_map(|own| own.find(&by_kind, None)));
+    let of_objects = |own: &dyn RuntimeFindings, sizes: Option<&dyn RetainedSizes>, budget: &mut Budget| {
+        budget.run(session, "containers and caches", (share.in_core, STRINGS), |_| own.find(&by_kind, sizes))
+    };
     let by_type = match runtimes.iter().all(|runtime| runtime.heap().is_none()) {
         true => None,
         false => budget.run(session, "objects by type", (share.in_core, COUNTED), |_| {
@@ -78,6 +77,9 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
         let more =
             if runtimes.iter().filter_map(|runtime| runtime.clr_gc()).any(has_segments) { "heap" } else { "info" };
         found.findings.push(sentence(format!("{title}: {} {}.", round(share.used), tally.measure.word())).more(more));
+        for own in runtimes.iter().filter_map(|runtime| runtime.findings()).filter(|own| own.walks()) {
+            found.findings.extend(of_objects(own, None, budget).into_iter().flatten());
+        }
         return;
     };
     let strings = budget.allows(EQUAL_STRINGS, share.used, STRINGS);
@@ -96,10 +98,15 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let owners: Vec<Addr> = owned.iter().map(|row| row.object).collect();
     let of_graph = budget.run(session, "retained sizes", (share.used, GRAPH), |budget| {
         let mut graph = Liveness { loaders: dotnet::findings::loader_objects(session), ..Liveness::default() };
-        let (mut findings, mut keepers) = (Vec::new(), String::new());
+        let (mut findings, mut keepers, mut walked) = (Vec::new(), String::new(), Vec::new());
         let (mut labels, mut held_by, mut not_read) = (HashMap::new(), HashMap::new(), Vec::new());
         with_retained(session, |retained, names, rooted| {
             not_read.extend(rooted.not_read.iter().cloned());
+            if let Some(own) = rooted.runtime.findings().filter(|own| own.walks()) {
+                let sizes = GraphSizes { retained, roots: rooted };
+                findings.extend(of_objects(own, Some(&sizes), budget).into_iter().flatten());
+                walked.push(rooted.id);
+            }
             keepers.push_str(&buffers::keepers(rooted, retained, names));
             match holders::holders(retained, names, rooted, &wanted, &owners) {
                 Ok(Holders { findings: mut of_holders, labels: of_objects, owners, users }) => {
@@ -115,18 +122,25 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
             }
             findings.extend(graph.add(rooted, retained, strings.then_some(&report), progress));
         });
-        (findings, keepers, graph, labels, held_by, not_read)
+        (findings, keepers, graph, walked, labels, held_by, not_read)
     });
     let mut graph = Liveness::default();
-    if let Some((findings, keepers, of_objects, labels, held_by, not_read)) = of_graph {
+    let mut walked = Vec::new();
+    if let Some((findings, keepers, liveness, with_sizes, labels, held_by, not_read)) = of_graph {
         found.findings.extend(native_owners(&owned, &held_by));
         found.not_read.extend(not_read);
-        graph = of_objects;
+        (graph, walked) = (liveness, with_sizes);
         if let Some(scene) = &mut found.scene {
             scene.labels.extend(labels);
         }
         found.findings.extend(findings);
         buffers.iter_mut().for_each(|finding| finding.text.push_str(&keepers));
+    }
+    // Runtimes whose graph could not be built.
+    for (_, runtime) in session.runtimes_by_id().into_iter().filter(|(id, _)| !walked.contains(id)) {
+        if let Some(own) = runtime.findings().filter(|own| own.walks()) {
+            found.findings.extend(of_objects(own, None, budget).into_iter().flatten());
+        }
     }
     let whole = runtimes.iter().filter(|runtime| runtime.heap().is_some()).count() == graph.runtimes;
     if objects == 0 {
@@ -134,11 +148,11 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
         found.findings.push(sentence(text).more("info"));
     } else {
         let text = format!(
-            "{title}: {} in {}{}, plus {} free between objects. Largest types: {}.",
+            "{title}: {} in {}{}{}. Largest types: {}.",
             round(size),
             counted(objects, "object", "objects"),
             if whole { garbage(graph.unreachable.size, size, graph.roots_missing) } else { String::new() },
-            round(report.free.size),
+            free_space(&runtimes, report.free.size),
             biggest(types, TYPES)
         );
         found.findings.push(sentence(text).more("heapstat"));
@@ -277,6 +291,23 @@ fn garbage(dead: u64, size: u64, roots_missing: bool) -> String {
         round(size.saturating_sub(dead)),
         if roots_missing { "reached" } else { "live" }
     )
+}
+
+/// Describes the space of the heaps that no object uses.
+fn free_space(runtimes: &[&dyn ManagedRuntime], between: u64) -> String {
+    let mut sums: Vec<(&str, u64)> = Vec::new();
+    for &(place, bytes) in runtimes.iter().filter_map(|runtime| runtime.heap()).flat_map(|heap| heap.unused_space()) {
+        match sums.iter_mut().find(|(of, _)| *of == place) {
+            Some((_, sum)) => *sum = sum.saturating_add(bytes),
+            None => sums.push((place, bytes)),
+        }
+    }
+    // Not every runtime marks the space between objects.
+    if between > 0 || sums.is_empty() {
+        sums.insert(0, ("free between objects", between));
+    }
+    let parts: Vec<String> = sums.iter().map(|(place, bytes)| format!("{} {place}", round(*bytes))).collect();
+    format!(", plus {}", parts.join(", "))
 }
 
 fn is_much(bytes: u64, whole: u64) -> bool {

@@ -45,6 +45,9 @@ const LARGE: u64 = 16 << 20;
 /// Findings that a user can do little about.
 const MUST_BE: [&str; 4] = ["images", "file-pages", "system", "reserved"];
 
+/// Findings about managed objects, which may be in a runtime's own memory and in malloc.
+const OF_OBJECTS: [&str; 1] = ["containers"];
+
 /// Maximum number of ranges listed that have no known owner.
 const UNNAMED: usize = 100;
 
@@ -149,9 +152,18 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], used: Option<u64>, me
     let beside =
         session.runtimes().iter().any(|runtime| runtime.small_blocks().is_some_and(|blocks| blocks.sums().is_some()));
     let beside = wholes.get("malloc").copied().filter(|_| beside).unwrap_or(0);
-    let whole = |id: &str| Some(wholes.get(id)?.saturating_add(if id == "managed-heap" { beside } else { 0 }));
+    let heap = wholes.get("managed-heap").copied().unwrap_or(0);
+    let whole = |f: &Finding| {
+        let id = f.within?;
+        let own = *wholes.get(id)?;
+        Some(match id {
+            "managed-heap" => own.saturating_add(beside),
+            "malloc" if OF_OBJECTS.contains(&f.id) => own.saturating_add(heap),
+            _ => own,
+        })
+    };
     for finding in findings.iter_mut() {
-        let most = finding.within.and_then(whole).unwrap_or(u64::MAX);
+        let most = whole(finding).unwrap_or(u64::MAX);
         finding.share = finding.share.or_else(|| Some(share(finding.bytes?.min(most), used?)));
         if let Some(command) = &mut finding.command {
             *command = format!("coremap {command} {core}");
@@ -159,7 +171,7 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], used: Option<u64>, me
     }
     ranking::judge(findings);
     // Allocated memory that was never written does not come first.
-    let weight = |f: &Finding| f.bytes.unwrap_or(0).min(f.within.and_then(whole).unwrap_or(u64::MAX));
+    let weight = |f: &Finding| f.bytes.unwrap_or(0).min(whole(f).unwrap_or(u64::MAX));
     // Files can be what fills the memory. Bytes in the core don't show that, but resident bytes do.
     let must_be = |f: &Finding| MUST_BE.contains(&f.id) && !(measure.is_resident() && is_most(f));
     ranking::sort(findings, weight, must_be);

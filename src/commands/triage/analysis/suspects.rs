@@ -9,8 +9,8 @@ use crate::analysis::roots::{RuntimeRoots, path_row};
 use crate::commands::triage::analysis::budget::Budget;
 use crate::map::Confidence;
 use crate::report::{Finding, RootPathRow, Severity};
-use crate::runtimes::api::ObjectNames;
-use crate::runtimes::graph::{Graph, PathSearch, Retained};
+use crate::runtimes::api::{ObjectNames, Root, TypeIndex};
+use crate::runtimes::graph::{Graph, Path, PathSearch, Retained};
 use crate::session::Session;
 use crate::sums::SaturatingSum;
 use crate::units::{exact, round};
@@ -72,15 +72,15 @@ pub(super) fn suspects(
     found.truncate(MAX_SUSPECTS);
     let mut out = Vec::new();
     let mut objects = Vec::new();
-    let untouched = untouched(session, retained, &found);
+    let absent = absent(session, retained, names, &found);
     let not_there = match with_rss(session) {
         Some(_) => "is neither resident nor in swap",
         None => "is pages of zeros, as if never written",
     };
     // An object that is not reached may be alive.
     let whole = if runtime_roots.not_read.is_empty() { "live objects" } else { "the objects reached" };
-    for (suspect, untouched) in found.iter().zip(untouched) {
-        let Some(mut finding) = sentence(suspect, retained, names, (total, whole), (untouched, not_there)) else {
+    for (suspect, absent) in found.iter().zip(absent) {
+        let Some(mut finding) = sentence(suspect, retained, names, (total, whole), (absent, not_there)) else {
             continue;
         };
         if !runtime_roots.not_read.is_empty() {
@@ -102,9 +102,23 @@ pub(super) fn suspects(
     out
 }
 
-/// Returns how many of each suspect's retained bytes take up no memory: pages of large arrays that were never written.
-fn untouched(session: &Session<'_>, retained: &Retained<'_>, suspects: &[Suspect]) -> Vec<u64> {
-    let mut out = vec![0_u64; suspects.len()];
+/// Bytes that a suspect retains, but that are no reason to act.
+#[derive(Clone, Copy, Debug, Default)]
+struct Absent {
+    /// Pages of large arrays that were never written take up no memory.
+    untouched: u64,
+    /// Bytes that only soft references retain. A collection frees them before an allocation fails.
+    soft: u64,
+}
+
+/// Returns what each suspect retains for no reason to act.
+fn absent(
+    session: &Session<'_>,
+    retained: &Retained<'_>,
+    names: &ObjectNames<'_>,
+    suspects: &[Suspect],
+) -> Vec<Absent> {
+    let mut out = vec![Absent::default(); suspects.len()];
     let heads: BTreeMap<u32, usize> =
         suspects.iter().enumerate().filter_map(|(i, s)| Some((*s.way.first()?, i))).collect();
     if heads.is_empty() {
@@ -113,6 +127,10 @@ fn untouched(session: &Session<'_>, retained: &Retained<'_>, suspects: &[Suspect
     // Index of the suspect that dominates each object. A dominator precedes what it dominates.
     let none = suspects.len();
     let mut of: Vec<u8> = vec![u8::MAX; retained.live.len()];
+    // Whether a soft reference dominates each object.
+    let mut is_soft: Vec<u64> = vec![0; retained.live.len() / 64 + 1];
+    let soft_kinds: Vec<bool> =
+        (0..names.heap.types() as u32).map(|kind| names.heap.is_soft_reference(TypeIndex(kind))).collect();
     let mut reader = retained.live.reader();
     let mut large = Vec::new();
     for (number, up) in retained.dominators() {
@@ -120,6 +138,24 @@ fn untouched(session: &Session<'_>, retained: &Retained<'_>, suspects: &[Suspect
         let suspect = heads.get(&number).copied().unwrap_or(above);
         if let Some(slot) = of.get_mut(number as usize) {
             *slot = u8::try_from(suspect).unwrap_or(u8::MAX);
+        }
+        let below_soft = has(&is_soft, up);
+        let kind = retained.kind(number).map_or(0, |kind| kind.0 as usize);
+        let soft = soft_kinds.get(kind).copied().unwrap_or(false);
+        if (below_soft || soft)
+            && let Some(word) = is_soft.get_mut(number as usize / 64)
+        {
+            *word |= 1 << (number % 64);
+        }
+        if suspect < none
+            && let Some(sum) = out.get_mut(suspect)
+        {
+            if below_soft && heads.contains_key(&number) {
+                sum.soft = retained.bytes(number);
+            } else if soft && !below_soft {
+                let own = retained.own(number, &mut *reader);
+                sum.soft = sum.soft.saturating_add(retained.bytes(number).saturating_sub(own));
+            }
         }
         if suspect >= none || retained.bytes(number) < ARRAY || large.len() >= ARRAYS {
             continue;
@@ -135,11 +171,17 @@ fn untouched(session: &Session<'_>, retained: &Retained<'_>, suspects: &[Suspect
     let written = written(session, &large, suspects.len());
     for (range, suspect) in &large {
         if let Some(sum) = out.get_mut(*suspect) {
-            *sum = sum.saturating_add(range.len());
+            sum.untouched = sum.untouched.saturating_add(range.len());
         }
     }
-    out.iter_mut().zip(written).for_each(|(sum, written)| *sum = sum.saturating_sub(written));
+    for (sum, written) in out.iter_mut().zip(written) {
+        sum.untouched = written.map_or(0, |written| sum.untouched.saturating_sub(written));
+    }
     out
+}
+
+fn has(bits: &[u64], number: u32) -> bool {
+    bits.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 != 0)
 }
 
 /// Describes the root of an object: a static variable if there is one.
@@ -149,16 +191,22 @@ fn root(
     names: &mut ObjectNames<'_>,
     runtime_roots: &RuntimeRoots<'_>,
 ) -> Option<String> {
-    let found =
-        PathSearch::new(Graph::new(names.heap), object, &retained.budget).run(runtime_roots.roots, WAYS).ok()?;
-    let mut paths: Vec<RootPathRow> =
-        found.paths.iter().map(|path| path_row(names, runtime_roots.runtime, path)).collect();
-    paths.sort_by_key(|path| (static_of(path).is_none(), path.thread.is_some(), path.chain.len()));
-    let path = paths.first()?;
+    let mut paths = paths_from(object, retained, names, runtime_roots, runtime_roots.roots)?;
+    // The threads themselves may be beyond the limit.
+    if paths.iter().all(|(lists, _)| *lists) {
+        let of_threads: Vec<Root> = runtime_roots.roots.iter().filter(|root| root.thread.is_some()).copied().collect();
+        paths.extend(paths_from(object, retained, names, runtime_roots, &of_threads)?);
+    }
+    paths.sort_by_key(|(lists, path)| (*lists, static_of(path).is_none(), path.thread.is_some(), path.chain.len()));
+    let (_, path) = paths.first()?;
     if let Some(name) = static_of(path) {
         return Some(name);
     }
     let method = path.frame.as_ref().and_then(|frame| frame.method.as_deref());
+    // Only roots on stacks are precise or not.
+    if let (Some(tid), None) = (path.thread, path.precise) {
+        return Some(format!("{} of thread {tid}", path.root_kind));
+    }
     Some(match (path.thread, method) {
         (Some(tid), Some(method)) => format!("stack of thread {tid}, {method}"),
         (Some(tid), None) => format!("stack of thread {tid}"),
@@ -167,6 +215,24 @@ fn root(
             None => format!("{} at {}", path.root_kind, path.root_address),
         },
     })
+}
+
+/// Paths to an object from `roots`, with whether each leads through a list of threads.
+fn paths_from(
+    object: Addr,
+    retained: &Retained<'_>,
+    names: &mut ObjectNames<'_>,
+    runtime_roots: &RuntimeRoots<'_>,
+    roots: &[Root],
+) -> Option<Vec<(bool, RootPathRow)>> {
+    let found = PathSearch::new(Graph::new(names.heap), object, &retained.budget).run(roots, WAYS).ok()?;
+    let row = |path: &Path| (lists_threads(names, path), path_row(names, runtime_roots.runtime, path));
+    Some(found.paths.iter().map(row).collect())
+}
+
+/// Whether a path leads through a list of threads.
+fn lists_threads(names: &mut ObjectNames<'_>, path: &Path) -> bool {
+    path.steps.iter().any(|(object, _)| names.node(*object).is_some_and(|node| names.heap.lists_threads(node.kind)))
 }
 
 /// Returns the static variable on a path.
@@ -210,14 +276,14 @@ fn gathered<K: PartialEq>(large: Vec<(u32, u32, u64)>, kind: impl Fn(u32) -> K) 
     out
 }
 
-/// Describes a suspect. `total` are the bytes of all live objects, which `whole` names. `untouched` are those of the
-/// suspect's that take up no memory, and `not_there` says how that is known.
+/// Describes a suspect. `total` are the bytes of all live objects, which `whole` names. `not_there` says how it is known
+/// that bytes take up no memory.
 fn sentence(
     suspect: &Suspect,
     retained: &Retained<'_>,
     names: &mut ObjectNames<'_>,
     (total, whole): (u64, &str),
-    (untouched, not_there): (u64, &str),
+    (Absent { untouched, soft }, not_there): (Absent, &str),
 ) -> Option<Finding> {
     let (&first, &last) = suspect.way.first().zip(suspect.way.last())?;
     let (bytes, object) = (retained.bytes(first), retained.live.object(first)?);
@@ -234,16 +300,25 @@ fn sentence(
         .map(|sum| format!("{} × {}", exact(sum.own.count), names.of_kind(sum.kind).shown()))
         .collect();
     let text = format!(
-        "{} ({} % of {whole}) retained by {} at {object}{}{}{}.",
+        "{} ({} % of {whole}) retained by {} at {object}{}{}{}{}.",
         round(bytes),
         bytes.saturating_mul(100).checked_div(total).unwrap_or(0),
         way.first()?,
         if way.len() > 1 { format!(" → {}", way.get(1..)?.join(" → ")) } else { String::new() },
         if held.is_empty() { String::new() } else { format!(": {}", held.join(", ")) },
         if untouched < ARRAY { String::new() } else { format!("; {} of it {not_there}", round(untouched)) },
+        if soft < ARRAY {
+            String::new()
+        } else {
+            format!(
+                "; {} of it only through soft references, which a collection clears when memory is short",
+                round(soft)
+            )
+        },
     );
     let bytes = bytes.saturating_sub(untouched);
-    let severe = bytes >= LEAST && bytes.saturating_mul(100) >= total.saturating_sub(untouched).saturating_mul(MUCH);
+    let strong = bytes.saturating_sub(soft);
+    let severe = strong >= LEAST && strong.saturating_mul(100) >= total.saturating_sub(untouched).saturating_mul(MUCH);
     let severity = if severe { Severity::Warning } else { Severity::Info };
     let finding = Finding::new("retained", severity, text, "dominator tree");
     Some(finding.about(bytes).known(Confidence::Derived).more(format!("gcroot {object}")).within("managed-heap"))

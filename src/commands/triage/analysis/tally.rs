@@ -14,7 +14,7 @@ use crate::runtimes::api::KindBytes;
 use crate::session::Session;
 use crate::sums::SaturatingSum;
 use crate::targets::residence::{Figure, Figures};
-use crate::targets::{Perms, Residence};
+use crate::targets::{Perms, Residence, SecondView};
 
 /// Subject of memory, as findings report it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -299,7 +299,7 @@ impl Tally {
 fn only_in_second_views(session: &Session<'_>, residence: &Residence, zeros: Option<&ZeroMap>) -> BTreeMap<usize, u64> {
     let regions = &session.map().regions;
     let mut pairs: BTreeMap<usize, (Vec<AddrRange>, Vec<AddrRange>)> = BTreeMap::new();
-    for (view, first) in session.second_views() {
+    for SecondView { range: view, first, .. } in session.second_views() {
         let from = regions.partition_point(|region| region.range.end <= view.start);
         let seconds = regions.iter().skip(from).take_while(|region| region.range.start < view.end);
         for second in seconds.filter(|region| is_second_view(region)).filter_map(|r| r.range.intersect(view)) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::addr::Addr;
 use crate::analysis::blocks::tally::{BlockReader, BySize, Cluster, Content, SizeCounts};
-use crate::analysis::resident::{is_known, written};
+use crate::analysis::resident::written;
 use crate::bytes::printable;
 use crate::memory::Memory;
 use crate::native::NativeSymbols;
@@ -51,6 +51,10 @@ pub fn clusters(
             }
             // The last row has the rest, if there is one.
             let last_row = out.len().saturating_sub(1);
+            // Of rows whose blocks are not all listed, nothing is known.
+            if of.more_blocks {
+                continue;
+            }
             for &block in &of.blocks {
                 let (content, label) = reader.classify(block, reader.memory.u64(block.start).ok());
                 let label = label.map(|label| label.label);
@@ -62,16 +66,16 @@ pub fn clusters(
     let wanted = |row: usize| out.get(row).is_some_and(|row| row.bytes >= MIN_MEASURED);
     measured.retain(|(_, row)| wanted(*row));
     let used = written(session, &measured, out.len());
-    // Bytes measured of each row. `None` if some of its blocks are not in the core: they may be written.
-    let mut sizes = vec![Some(0_u64); out.len()];
+    // Bytes measured of each row.
+    let mut sizes = vec![0_u64; out.len()];
     for (block, row) in &measured {
         if let Some(size) = sizes.get_mut(*row) {
-            size.add_saturating(is_known(session, *block).then_some(block.len()));
+            size.add_saturating(block.len());
         }
     }
     for (row, (size, used)) in out.iter_mut().zip(sizes.into_iter().zip(used)) {
         // Headers were not measured, and count as written.
-        let unwritten = size.filter(|size| *size > 0).map(|size| size.saturating_sub(used));
+        let unwritten = used.filter(|_| size > 0).map(|used| size.saturating_sub(used));
         row.written = unwritten.map(|unwritten| row.bytes.saturating_sub(unwritten));
     }
     out.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(b.size.cmp(&a.size)).then(a.example.cmp(&b.example)));

@@ -55,6 +55,8 @@ pub(crate) struct SizeCounts {
     pub(crate) pointers: u64,
     /// The used blocks without malloc's headers, if they are a page or larger: their pages may never have been written.
     pub(crate) blocks: Vec<AddrRange>,
+    /// Whether there are more such blocks than `blocks` has.
+    pub(crate) more_blocks: bool,
 }
 
 impl SizeCounts {
@@ -76,6 +78,8 @@ pub struct BySize {
     large: BTreeMap<u64, SizeCounts>,
     /// Whether sizes above the limit were merged.
     pub capped: bool,
+    /// Number of blocks listed, of all sizes.
+    listed: usize,
 }
 
 /// Sizes below this are array elements, others are in a tree.
@@ -99,6 +103,16 @@ impl BySize {
         self.large.entry(if full { size.checked_next_power_of_two().unwrap_or(size) } else { size }).or_default()
     }
 
+    /// Lists used blocks of a size, as far as the limit allows.
+    fn list_blocks(&mut self, size: u64, blocks: &[AddrRange]) {
+        let room = limits::MAX_MEASURED_BLOCKS.saturating_sub(self.listed);
+        let kept = blocks.get(..room.min(blocks.len())).unwrap_or_default();
+        self.listed += kept.len();
+        let of = self.of(size);
+        of.blocks.extend_from_slice(kept);
+        of.more_blocks |= kept.len() < blocks.len();
+    }
+
     /// The sizes with at least one chunk.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &SizeCounts)> {
         let small = self.small.iter().enumerate().map(|(i, s)| (i as u64 * STEP, s));
@@ -113,7 +127,8 @@ impl BySize {
             mine.free.add_saturating(s.free);
             s.clusters.iter().for_each(|a| mine.add(*a));
             mine.pointers.add_saturating(s.pointers);
-            mine.blocks.extend_from_slice(&s.blocks);
+            mine.more_blocks |= s.more_blocks;
+            self.list_blocks(size, &s.blocks);
         }
     }
 }
@@ -295,12 +310,12 @@ impl Tally {
         let of = self.sizes.of(size);
         of.used += 1;
         of.pointers += u64::from(reader.is_link(content));
-        if size >= PAGE {
-            of.blocks.push(block);
-        }
         of.add(Cluster { content, label: label.map(|l| l.label), count: 1, example: block.start });
         if let Some(label) = label {
             self.labels.entry(label.label).or_default().add(size, label.size);
+        }
+        if size >= PAGE {
+            self.sizes.list_blocks(size, &[block]);
         }
     }
 

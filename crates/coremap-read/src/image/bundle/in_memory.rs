@@ -12,7 +12,7 @@ use crate::bytes::{self, u32_at, u64_at};
 use crate::image::bundle::{Bundle, BundledFile, elsewhere, program};
 use crate::image::elf::ElfImage;
 use crate::image::modules::{Module, ModuleKind};
-use crate::image::unfiled;
+use crate::image::unfiled::Start;
 use crate::layout::{DOTNET_BUNDLE, Layout, LayoutError, StructView, ViewError};
 use crate::limits;
 use crate::memory::Memory;
@@ -24,11 +24,11 @@ use crate::targets::reads::Script;
 const HOST_POLICY: &str = "libhostpolicy.so";
 
 /// Finds the files that the host of a single-file program lists. Searches only if the program's
-/// file is also mapped outside its image, or assemblies may be unpacked in memory.
-pub fn find(target: &dyn Target, memory: &dyn Memory, modules: &[Module]) -> Option<Bundle> {
+/// file is also mapped outside its image, or assemblies may be unpacked in memory. `unfiled`: where they may begin.
+pub(crate) fn find(target: &dyn Target, memory: &dyn Memory, modules: &[Module], unfiled: &[Start]) -> Option<Bundle> {
     let program = program(target, modules)?;
     // Where all assemblies are compressed, none is mapped from the file.
-    if elsewhere(target, program).next().is_none() && !unfiled::has_any(target) {
+    if elsewhere(target, program).next().is_none() && unfiled.is_empty() {
         return None;
     }
     let layout = DOTNET_BUNDLE.layout().ok()?;

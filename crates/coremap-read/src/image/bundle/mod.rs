@@ -13,7 +13,7 @@ mod proof;
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests;
 
-pub use in_memory::find;
+pub(crate) use in_memory::find;
 pub use modules::add_modules;
 pub use proof::prove;
 

@@ -143,6 +143,9 @@ pub struct StringContent<'a> {
     pub bytes: &'a [u8],
     /// Encoding of a unit.
     pub units: StringUnits,
+    /// Address and size in bytes of the object that has the content. `None` if the string contains it itself. Several
+    /// strings may share it.
+    pub storage: Option<(Addr, u64)>,
 }
 
 /// Encoding of a string's units.
@@ -332,6 +335,23 @@ pub trait Heap: Sync {
     /// Whether a collection was in progress, so that objects may have been moving.
     fn in_gc(&self) -> bool {
         false
+    }
+
+    /// Whether objects of this type retain their referent only while memory suffices (soft references). A collection
+    /// frees it before an allocation fails.
+    fn is_soft_reference(&self, _kind: TypeIndex) -> bool {
+        false
+    }
+
+    /// Whether objects of this type only list threads. A path through such a list is true, but does not explain what
+    /// keeps an object alive: the running thread does.
+    fn lists_threads(&self, _kind: TypeIndex) -> bool {
+        false
+    }
+
+    /// Space of the heap without objects that is not between objects: where, and bytes.
+    fn unused_space(&self) -> &[(&'static str, u64)] {
+        &[]
     }
 
     /// Number of types seen so far.

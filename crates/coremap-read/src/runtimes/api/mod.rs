@@ -17,6 +17,7 @@ mod last_words;
 pub(crate) mod linear;
 mod names;
 mod native_memory;
+mod retained_sizes;
 mod roots;
 mod runtime;
 mod small_blocks;
@@ -50,6 +51,7 @@ pub use names::FieldKey;
 #[doc(hidden)]
 pub use names::ObjectNames;
 pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};
+pub use retained_sizes::RetainedSizes;
 pub use roots::FINALIZER_QUEUE;
 pub use roots::{FrameSlotLocation, RefFrame, RefLocation, Root, RootKind, Roots, StackCoverage};
 pub use runtime::{

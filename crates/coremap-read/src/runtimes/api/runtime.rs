@@ -10,8 +10,8 @@ use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
     AsyncFunctions, BlockLabels, ClrGc, EventSession, Heap, LastWords, LightFrame, ListedMethods, ManagedCode, Mark,
-    NamedStatics, OwnedBuffer, Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts,
-    buffer_at,
+    NamedStatics, OwnedBuffer, RetainedSizes, Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex,
+    TypeRole, WaitFacts, buffer_at,
 };
 
 /// A thread as a runtime sees it.
@@ -287,8 +287,9 @@ pub trait RuntimeFindings: Sync {
         false
     }
 
-    /// Returns the findings. `used`: memory of the process by kind.
-    fn find(&self, used: &KindBytes) -> Vec<Finding>;
+    /// Returns the findings. `used`: memory of the process by kind. `retained`: retained sizes of the runtime's objects.
+    /// Without them, findings that need them are left out.
+    fn find(&self, used: &KindBytes, retained: Option<&dyn RetainedSizes>) -> Vec<Finding>;
 }
 
 /// Memory of a process by kind.

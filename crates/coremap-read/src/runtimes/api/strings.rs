@@ -33,7 +33,7 @@ pub struct Duplicate {
     pub count: u64,
     /// Length of each, in UTF-16 units.
     pub length: u32,
-    /// Bytes that sharing one string would save: the sizes of all but one of the strings.
+    /// Bytes that sharing one string would save: the sizes of all but one of the strings, with their contents.
     pub wasted: u64,
     /// The string with the lowest address.
     pub example: Addr,
@@ -46,7 +46,7 @@ pub struct Duplicate {
 /// Strings of a heap, by content.
 #[derive(Clone, Debug, Default)]
 pub struct StringStat {
-    /// Count and size of all counted strings.
+    /// Count and size of all counted strings, with their contents.
     pub total: Tally,
     /// Number of different contents.
     pub distinct: u64,
@@ -64,6 +64,8 @@ struct Hashed {
     hash: u64,
     addr: u64,
     size: u64,
+    /// Address of the object with the content. 0 if the string contains it.
+    storage: u64,
 }
 
 /// Strings in shards by the first bits of their hashes.
@@ -109,6 +111,7 @@ pub fn strings(
     let hasher = RandomState::new();
     // Build the space now; it makes `string_content` fast.
     let _ = heap.space();
+    let mut objects = Tally::default();
     for pass in 0..passes {
         let shards = Shards::new(count.min(limits::MAX_STRINGS_A_PASS));
         let look = |batch: &[Object]| {
@@ -120,16 +123,18 @@ pub fn strings(
                 };
                 let hash = hasher.hash_one((content.length, content.bytes));
                 if hash % passes == pass {
-                    found.push(Hashed { hash, addr: string.addr.get(), size: string.size });
+                    let storage = content.storage.map_or(0, |(at, _)| at.get());
+                    found.push(Hashed { hash, addr: string.addr.get(), size: string.size, storage });
                 }
             }
             shards.add(&mut found);
             failed
         };
         let (total, unreadable) = each_batch(heap, kind, &ranges, selection, include, progress, look);
-        (out.total, out.unreadable) = (total, unreadable);
-        keep_worst(shards, &mut out);
+        (objects, out.unreadable) = (total, unreadable);
+        keep_worst(heap, kind, shards, &mut out);
     }
+    out.total = Tally { count: objects.count, size: objects.size.saturating_add(out.total.size) };
     fill_contents(heap, kind, &mut out);
     out
 }
@@ -191,23 +196,49 @@ fn each_batch(
     (total, failed.load(Ordering::Relaxed))
 }
 
-/// Bytes wasted by `count` equal strings of this size: all but one. Sizes are those of the total, without padding, so
-/// that the waste is never more than the total.
-fn wasted(count: u64, size: u64) -> u64 {
-    count.saturating_sub(1).saturating_mul(size)
+/// Bytes of strings with one content.
+struct Equal {
+    /// Bytes of the objects with the content, other than the strings. Each counts once.
+    storage: u64,
+    /// Bytes of all strings but one, and of all contents but one. Sizes are those of the total, without padding, so that
+    /// the waste is never more than the total.
+    wasted: u64,
+}
+
+impl Equal {
+    /// Sums up `same`, which have the same content. `places` is scratch memory.
+    fn of(heap: &dyn Heap, kind: TypeIndex, same: &[Hashed], places: &mut Vec<u64>) -> Equal {
+        let Some(first) = same.first() else { return Equal { storage: 0, wasted: 0 } };
+        let strings = (same.len() as u64).saturating_sub(1).saturating_mul(first.size);
+        if first.storage == 0 {
+            return Equal { storage: 0, wasted: strings };
+        }
+        places.clear();
+        places.extend(same.iter().map(|string| string.storage));
+        places.sort_unstable();
+        places.dedup();
+        // Equal contents have storage of equal size.
+        let object = Object { addr: Addr::new(first.addr), kind, size: first.size };
+        let storage = heap.string_content(&object).and_then(|content| content.storage);
+        let size = storage.map_or(0, |(_, size)| size);
+        let count = places.len() as u64;
+        let contents = count.saturating_sub(1).saturating_mul(size);
+        Equal { storage: count.saturating_mul(size), wasted: strings.saturating_add(contents) }
+    }
 }
 
 /// Adds the counts of one pass to `out`, and its worst duplicates. Their contents are filled in later.
-fn keep_worst(shards: Shards, out: &mut StringStat) {
+fn keep_worst(heap: &dyn Heap, kind: TypeIndex, shards: Shards, out: &mut StringStat) {
     let of_shard = |shard: Mutex<Vec<Hashed>>| {
         let mut shard = shard.into_inner().unwrap_or_else(PoisonError::into_inner);
         shard.sort_unstable();
-        let mut stat = StringStat::default();
+        let (mut stat, mut places) = (StringStat::default(), Vec::new());
         for same in shard.chunk_by(|a, b| a.hash == b.hash) {
             stat.distinct += 1;
+            let Equal { storage, wasted } = Equal::of(heap, kind, same, &mut places);
+            stat.total.size = stat.total.size.saturating_add(storage);
             let [first, _, ..] = same else { continue };
             let (count, example) = (same.len() as u64, Addr::new(first.addr));
-            let wasted = wasted(count, first.size);
             stat.wasted = stat.wasted.saturating_add(wasted);
             stat.duplicates.push(Duplicate { count, length: 0, wasted, example, value: String::new(), cut: false });
             if stat.duplicates.len() >= 2 * limits::MAX_DUPLICATES {
@@ -218,6 +249,7 @@ fn keep_worst(shards: Shards, out: &mut StringStat) {
     };
     let found: Vec<StringStat> = shards.0.into_par_iter().map(of_shard).collect();
     for stat in found {
+        out.total.size = out.total.size.saturating_add(stat.total.size);
         out.distinct = out.distinct.saturating_add(stat.distinct);
         out.wasted = out.wasted.saturating_add(stat.wasted);
         out.duplicates.extend(stat.duplicates);
@@ -255,7 +287,7 @@ impl<'a> StringContent<'a> {
         let len = usize::try_from(length).ok()?.checked_mul(2)?;
         let bytes = space.and_then(|space| space.bytes(first_unit.get(), len));
         let bytes = bytes.or_else(|| memory.borrow(first_unit, len))?;
-        Some(StringContent { length, bytes, units: StringUnits::Utf16 })
+        Some(StringContent { length, bytes, units: StringUnits::Utf16, storage: None })
     }
 
     /// The first units as text, at most `limit` of them.

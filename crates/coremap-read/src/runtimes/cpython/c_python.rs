@@ -13,8 +13,9 @@ use crate::process::Process;
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::{
     self, AsyncFunctions, AsyncTask, AsyncTasks, KindBytes, LightThread, ListedMethods, Locks, ManagedCode, ManagedRun,
-    ManagedRuntime, ManagedThread, ManagedThreads, NamedStatics, OwnedBuffer, Roots, RuntimeFindings, RuntimeId,
-    SmallBlock, SmallBlockSums, SmallBlocks, StackFrame, StackWalk, Structure, TypeIndex, TypeRole, WaitFacts,
+    ManagedRuntime, ManagedThread, ManagedThreads, NamedStatics, OwnedBuffer, RetainedSizes, Roots, RuntimeFindings,
+    RuntimeId, SmallBlock, SmallBlockSums, SmallBlocks, StackFrame, StackWalk, Structure, TypeIndex, TypeRole,
+    WaitFacts,
 };
 use crate::runtimes::cpython::frames::PyCode;
 use crate::runtimes::cpython::heap::Heap;
@@ -285,8 +286,8 @@ impl RuntimeFindings for CPython<'_> {
         true
     }
 
-    fn find(&self, used: &KindBytes) -> Vec<Finding> {
-        findings::findings(self, used)
+    fn find(&self, used: &KindBytes, retained: Option<&dyn RetainedSizes>) -> Vec<Finding> {
+        findings::findings(self, used, retained)
     }
 }
 

@@ -167,6 +167,15 @@ fn searched(made: &TestGraph, target: u32, budget: &MemoryBudget) {
     }
     let ways: Vec<(u64, usize)> = found.paths.iter().map(|p| (p.root.address.get(), p.steps.len())).collect();
     assert_eq!(ways, expected, "{made:?}");
+    // Other roots of the same objects have the same paths.
+    let search = PathSearch::new(Graph::new(&toy), words.address(target), budget);
+    let Ok(all) = search.run_for_each_root(&roots, usize::MAX) else { panic!("no room") };
+    let far = |id: u32| distances(&vertices, id + 3)[target as usize + 3];
+    let inside = made.roots.iter().enumerate().filter(|(_, root)| (root.1 as usize) < made.lists.len());
+    let each: Vec<(u64, usize)> =
+        inside.filter_map(|(at, root)| Some((8 * at as u64, far(root.1)? as usize + 1))).collect();
+    let ways: Vec<(u64, usize)> = all.paths.iter().map(|p| (p.root.address.get(), p.steps.len())).collect();
+    assert_eq!(ways, each, "{made:?}");
     for path in &found.paths {
         for pair in path.steps.windows(2) {
             let [(from, Some(Link::Field(offset))), (to, _)] = pair else { panic!("no field: {pair:?}") };

@@ -7,7 +7,7 @@
 //! Marks take one bit per word of the heap. The queue takes four bytes per visited object, and the parent links take
 //! two bits ([`super::bfs_order`]).
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::hint::black_box;
 
 use crate::addr::Addr;
@@ -68,20 +68,40 @@ impl<'g> PathSearch<'g> {
     ///
     /// # Errors
     /// [`GraphError`]
-    pub fn run(mut self, roots: &[Root], limit: usize) -> Result<FoundPaths, GraphError> {
+    pub fn run(self, roots: &[Root], limit: usize) -> Result<FoundPaths, GraphError> {
+        self.search_from(roots, limit, false)
+    }
+
+    /// Like [`PathSearch::run`], but returns a path for each root, also if several reference the same object.
+    ///
+    /// # Errors
+    /// [`GraphError`]
+    pub fn run_for_each_root(self, roots: &[Root], limit: usize) -> Result<FoundPaths, GraphError> {
+        self.search_from(roots, limit, true)
+    }
+
+    fn search_from(mut self, roots: &[Root], limit: usize, each_root: bool) -> Result<FoundPaths, GraphError> {
         let mut found = FoundPaths::default();
         let mut marks = VisitedWords::new(self.graph.space.words(), &self.budget)?;
-        let mut seen = HashSet::new();
+        // Index of the path from each root's object. `None` if there is none.
+        let mut seen: HashMap<Addr, Option<usize>> = HashMap::new();
         for root in roots {
-            if !seen.insert(root.object) {
+            let known = seen.get(&root.object).copied();
+            if known.is_some_and(|path| path.is_none() || !each_root) {
                 continue;
             }
             if found.paths.len() >= limit {
                 found.more = true;
                 break;
             }
+            if let Some(path) = known.flatten().and_then(|path| found.paths.get(path)) {
+                let steps = path.steps.clone();
+                found.paths.push(Path { root: *root, steps });
+                continue;
+            }
             let path = self.path_from(root.object.get(), &mut marks)?;
             marks.commit_or_undo(path.is_none());
+            seen.insert(root.object, path.as_ref().map(|_| found.paths.len()));
             if let Some(path) = path {
                 found.paths.push(Path { root: *root, steps: self.with_links(&path) });
             }

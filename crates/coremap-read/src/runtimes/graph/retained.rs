@@ -200,6 +200,22 @@ impl<'g> Retained<'g> {
         move |number| has_bit(&out, number)
     }
 
+    /// Bytes that the objects `numbers` retain in total. What one of them retains of another counts once.
+    pub fn bytes_of_all(&self, numbers: &[u32]) -> u64 {
+        let words = self.live.len() / 64 + 1;
+        let (mut asked, mut covered) = (vec![0_u64; words], vec![0_u64; words]);
+        numbers.iter().filter(|&&number| (number as usize) < self.live.len()).for_each(|&n| set_bit(&mut asked, n));
+        let mut sum = 0_u64;
+        for (number, up) in self.dominators() {
+            if has_bit(&covered, up) || has_bit(&asked, up) {
+                set_bit(&mut covered, number);
+            } else if has_bit(&asked, number) {
+                sum = sum.saturating_add(self.bytes(number));
+            }
+        }
+        sum
+    }
+
     /// Sums by type of `within` and all that it dominates. For 0, of all live objects.
     pub fn types(&self, within: u32) -> Vec<TypeSum> {
         let known = |(number, up)| DominatorRow {

@@ -7,6 +7,7 @@ use crate::facts::{Finding, Severity};
 use crate::map::{Confidence, Kind};
 use crate::runtimes::api::KindBytes;
 use crate::runtimes::hotspot::HotSpot;
+use crate::runtimes::hotspot::classes::Loader;
 use crate::shell::{quoted, whole_name};
 use crate::sums::SaturatingSum;
 use crate::units::{count, exact, round};
@@ -58,6 +59,11 @@ fn off_heap(hotspot: &HotSpot<'_>, used: &KindBytes) -> Finding {
     Finding::new("off-heap", Severity::Info, text, "kinds of regions").known(Confidence::Derived).more("summary")
 }
 
+/// Number of class loaders. A hidden class has ClassLoaderData of its own, but the loader of the class that defined it.
+fn loader_count(loaders: &[Loader]) -> u64 {
+    loaders.iter().map(|loader| loader.object).collect::<HashSet<_>>().len() as u64
+}
+
 /// Reports many class loaders that each have a class of the same name.
 fn loaders(hotspot: &HotSpot<'_>) -> Option<Finding> {
     let classes = hotspot.classes();
@@ -85,7 +91,7 @@ fn loaders(hotspot: &HotSpot<'_>) -> Option<Finding> {
         "{} class loaders each have their own class {name} ({} in total{}). Unused loaders may be retained, as after \
          redeployments or repeated script compilation.",
         exact(*max as u64),
-        count(all.len() as u64, "class loader"),
+        count(loader_count(all), "class loader"),
         kind.unwrap_or_default()
     );
     let severity = if *max >= MANY_LOADERS { Severity::Warning } else { Severity::Info };
@@ -119,7 +125,7 @@ fn metaspace(hotspot: &HotSpot<'_>, used: &KindBytes) -> Option<Finding> {
         round(rest),
         round(space),
         count(loaded, "class"),
-        count(classes.loaders().len() as u64, "class loader"),
+        count(loader_count(classes.loaders()), "class loader"),
         limit.as_ref().map_or_else(String::new, |limit| format!("; the limit {limit} is nearly reached"))
     );
     let severity = if limit.is_some() { Severity::Warning } else { Severity::Info };

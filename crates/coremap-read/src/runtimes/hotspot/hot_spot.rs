@@ -15,8 +15,8 @@ use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
     self, AsyncFunctions, BlockLabels, KindBytes, LastWords, LightThread, ManagedCode, ManagedRuntime, ManagedThread,
-    ManagedThreads, NamedStatics, OwnedBuffer, Roots, RuntimeFindings, RuntimeId, StackFrame, StackWalk, TypeIndex,
-    TypeRole, WaitFacts,
+    ManagedThreads, NamedStatics, OwnedBuffer, RetainedSizes, Roots, RuntimeFindings, RuntimeId, StackFrame, StackWalk,
+    TypeIndex, TypeRole, WaitFacts,
 };
 use crate::runtimes::hotspot::classes::Classes;
 use crate::runtimes::hotspot::code::Code;
@@ -279,7 +279,7 @@ impl ManagedRuntime for HotSpot<'_> {
 }
 
 impl RuntimeFindings for HotSpot<'_> {
-    fn find(&self, used: &KindBytes) -> Vec<Finding> {
+    fn find(&self, used: &KindBytes, _retained: Option<&dyn RetainedSizes>) -> Vec<Finding> {
         findings::findings(self, used)
     }
 }

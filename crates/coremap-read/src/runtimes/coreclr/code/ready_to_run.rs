@@ -29,6 +29,8 @@ mod header {
 
 /// ReadyToRunSectionType.
 mod section {
+    /// The runtime functions of the image.
+    pub(super) const RUNTIME_FUNCTIONS: u32 = 102;
     pub(super) const METHOD_DEF_ENTRY_POINTS: u32 = 103;
     pub(super) const DEBUG_INFO: u32 = 105;
     pub(super) const INSTANCE_ENTRY_POINTS: u32 = 109;
@@ -77,6 +79,20 @@ pub(in crate::runtimes::coreclr) struct ReadyToRun {
     debug_info: Option<(u32, u32)>,
 }
 
+/// Returns the address at which the image with this header is mapped by section. An assembly that was loaded from bytes is
+/// in memory twice, flat as in the file and by section. `Module` may point to the flat copy, whose offsets differ. The
+/// runtime functions are in the mapped one, at `functions`. `None` if the header has no such section.
+fn mapped_base(memory: &dyn Memory, header: Addr, functions: Addr) -> Option<Addr> {
+    if memory.u32(header).ok() != Some(SIGNATURE) {
+        return None;
+    }
+    let word = |off: u64| memory.u32(header.saturating_add(off)).ok();
+    let count = word(header::SECTIONS)?.min(limits::MAX_R2R_SECTIONS);
+    let mut sections = (0..u64::from(count)).map(|i| header::FIRST + i * header::SECTION_SIZE);
+    let at = sections.find(|at| word(*at) == Some(section::RUNTIME_FUNCTIONS))?;
+    functions.checked_sub(u64::from(word(at + 4)?))
+}
+
 impl ReadyToRun {
     /// Reads the image of `module`, loaded at `base`.
     ///
@@ -101,9 +117,11 @@ impl ReadyToRun {
         let fault = |field| ViewError::fault("ReadyToRunInfo", field);
         let count = view.u32("NumRuntimeFunctions")?.min(limits::MAX_RUNTIME_FUNCTIONS);
         let form = FunctionForm::of(runtime.arch, layout)?;
-        let bytes = memory
-            .bytes(view.ptr("RuntimeFunctions")?, count as usize * form.size() as usize)
-            .map_err(fault("RuntimeFunctions"))?;
+        let functions_at = view.ptr("RuntimeFunctions")?;
+        let header = view.ptr("ReadyToRunHeader").unwrap_or(own);
+        let base = mapped_base(memory, header, functions_at).unwrap_or(base);
+        let bytes =
+            memory.bytes(functions_at, count as usize * form.size() as usize).map_err(fault("RuntimeFunctions"))?;
         let functions: Vec<RuntimeFunction> = form.all(&bytes).collect();
         let unwind_data = functions.iter().map(|f| f.data).collect();
         let functions = extents(memory, &form, base, &functions);
@@ -334,6 +352,37 @@ mod tests {
         fn readable(&self, _: Addr, _: u64) -> u64 {
             0
         }
+    }
+
+    /// Bytes at address 0x40_0000.
+    struct Bytes(Vec<u8>);
+
+    impl Memory for Bytes {
+        fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+            let from = addr.checked_since(Addr::new(0x40_0000)).and_then(|from| usize::try_from(from).ok());
+            let bytes = from.and_then(|from| self.0.get(from..from + buf.len()));
+            buf.copy_from_slice(bytes.ok_or(Fault { addr, kind: FaultKind::Unmapped })?);
+            Ok(())
+        }
+
+        fn readable(&self, addr: Addr, max: u64) -> u64 {
+            let end = Addr::new(0x40_0000).saturating_add(self.0.len() as u64);
+            end.checked_since(addr).unwrap_or(0).min(max)
+        }
+    }
+
+    /// The header is in the copy that is mapped by section, 64 KiB from where the flat one would have it.
+    #[test]
+    fn the_base_of_an_image_is_that_of_its_functions() {
+        let sections = [(101, 0x500, 8), (102, 0x2_1000, 0x60), (103, 0x2_2000, 16)];
+        let words = [SIGNATURE, 9, 0, sections.len() as u32].into_iter();
+        let words = words.chain(sections.iter().flat_map(|&(kind, rva, size)| [kind, rva, size]));
+        let memory = Bytes(words.flat_map(u32::to_le_bytes).collect());
+        let header = Addr::new(0x40_0000);
+        let functions = Addr::new(0x7f00_0000_0000 + 0x2_1000);
+        assert_eq!(mapped_base(&memory, header, functions), Some(Addr::new(0x7f00_0000_0000)));
+        assert_eq!(mapped_base(&memory, header, Addr::new(0x1000)), None);
+        assert_eq!(mapped_base(&Nothing, header, functions), None);
     }
 
     #[test]

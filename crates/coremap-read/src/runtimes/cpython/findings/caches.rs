@@ -1,11 +1,11 @@
 //! Findings about caches of `functools.lru_cache`: how full they are, and of which function.
 
 use super::containers::Candidates;
-use super::retained_estimate::estimate_retained;
 use crate::addr::Addr;
 use crate::facts::{Finding, Severity};
 use crate::limits;
 use crate::map::Confidence;
+use crate::runtimes::api::RetainedSizes;
 use crate::runtimes::cpython::heap::Heap;
 use crate::runtimes::cpython::object::{ShortText, function_name};
 use crate::units::{count, exact, round};
@@ -24,15 +24,22 @@ struct Cache {
     limit: Option<u64>,
     hits: u64,
     misses: u64,
-    bytes: u64,
+    /// Bytes that the cache object retains.
+    retained: u64,
     at: Addr,
 }
 
-pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates) -> Option<Finding> {
-    let all = candidates.caches.iter();
-    let mut caches: Vec<Cache> = all.take(limits::MAX_PY_WEIGHED).filter_map(|at| cache(heap, *at)).collect();
-    caches.sort_by_key(|cache| (std::cmp::Reverse(cache.bytes), cache.at));
-    let bytes = caches.iter().map(|cache| cache.bytes).fold(0, u64::saturating_add);
+pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates, sizes: &dyn RetainedSizes) -> Option<Finding> {
+    let bytes = sizes.sum_of(&candidates.caches);
+    let mut largest: Vec<(Addr, u64)> = candidates
+        .caches
+        .iter()
+        .zip(sizes.of(&candidates.caches))
+        .filter_map(|(at, retained)| Some((*at, retained?)))
+        .collect();
+    largest.sort_by_key(|(at, retained)| (std::cmp::Reverse(*retained), *at));
+    largest.truncate(limits::MAX_PY_WEIGHED);
+    let caches: Vec<Cache> = largest.into_iter().filter_map(|(at, retained)| cache(heap, at, retained)).collect();
     let first = caches.first().filter(|_| bytes >= MIN_BYTES)?;
     let listed: Vec<String> = caches
         .iter()
@@ -44,20 +51,20 @@ pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates) -> Option<Findi
                 cache.name,
                 exact(cache.entries),
                 cache.limit.map_or_else(|| "none".to_owned(), exact),
-                round(cache.bytes),
+                round(cache.retained),
                 exact(cache.hits),
                 exact(cache.misses)
             )
         })
         .collect();
     let text = format!(
-        "{} of functools.lru_cache, {} in total: {}.",
+        "{} of functools.lru_cache, which retain {} in total: {}.",
         count(candidates.caches.len() as u64, "cache"),
         round(bytes),
         listed.join("; ")
     );
     Some(
-        Finding::new("caches", Severity::Info, text, "cache dicts, and reference counts of their contents")
+        Finding::new("caches", Severity::Info, text, "dominator tree; lru_cache_object")
             .about(bytes)
             .known(Confidence::Derived)
             .more(format!("object {}", first.at))
@@ -65,7 +72,7 @@ pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates) -> Option<Findi
     )
 }
 
-fn cache(heap: &Heap<'_>, at: Addr) -> Option<Cache> {
+fn cache(heap: &Heap<'_>, at: Addr, retained: u64) -> Option<Cache> {
     let objects = heap.objects();
     let view = heap.runtime().view("lru_cache_object", at);
     let dict = view.ptr("cache").ok()?;
@@ -83,7 +90,7 @@ fn cache(heap: &Heap<'_>, at: Addr) -> Option<Cache> {
         limit: u64::try_from(limit).ok(),
         hits: view.u64("hits").unwrap_or(0),
         misses: view.u64("misses").unwrap_or(0),
-        bytes: estimate_retained(heap, dict, &kind, entries).bytes,
+        retained,
         at,
     })
 }

@@ -6,30 +6,33 @@ mod caches;
 mod containers;
 mod global_names;
 mod large;
+mod namespaces;
 mod referrers;
-mod retained_estimate;
 
 use crate::addr::Addr;
 use crate::facts::{Finding, Severity};
 use crate::map::Confidence;
-use crate::runtimes::api::KindBytes;
+use crate::runtimes::api::{KindBytes, RetainedSizes};
 use crate::runtimes::cpython::CPython;
 use global_names::GlobalNames;
 use referrers::NamedObjects;
 
-/// All findings about one CPython. `used`: memory of the process by kind.
-pub(super) fn findings(python: &CPython<'_>, used: &KindBytes) -> Vec<Finding> {
+/// All findings about one CPython. `used`: memory of the process by kind. `retained`: retained sizes of its objects.
+/// Without them there are no findings about containers and caches.
+pub(super) fn findings(python: &CPython<'_>, used: &KindBytes, retained: Option<&dyn RetainedSizes>) -> Vec<Finding> {
     let mut out: Vec<Finding> = arenas::findings(python, used);
     out.extend(collector_off(python));
     let Some(heap) = python.objects() else { return out };
     let candidates = containers::candidates(heap);
-    let globals = GlobalNames::read(python, heap);
-    let containers = containers::largest(heap, &globals, &candidates);
+    let globals = GlobalNames::read(python, heap, &candidates);
+    let containers = retained.map(|sizes| containers::largest(heap, &globals, sizes)).unwrap_or_default();
     // Finding referrers takes passes over all objects, so all are searched together.
     let asked: Vec<Addr> = containers.iter().map(|c| c.object).chain(large::largest(&candidates)).collect();
     let named = NamedObjects::of(heap, &globals, &asked);
-    out.extend(containers::findings(heap, &containers, &named));
-    out.extend(caches::findings(heap, &candidates));
+    if let Some(sizes) = retained {
+        out.extend(containers::findings(heap, &containers, &named, sizes));
+        out.extend(caches::findings(heap, &candidates, sizes));
+    }
     out.extend(large::findings(heap, &candidates, &named));
     out
 }

@@ -106,22 +106,34 @@ fn by_objects(runtime: &Runtime<'_>, walks: &Walks, tstate: Addr, out: &mut Vec<
     walked.and_then(|()| bad.map_or(Ok(()), Err)).map_err(PyError::list("frames"))
 }
 
-/// Sets the anchors of runs. In 3.10 each C frame of the evaluation loop has a CFrame. The last one in the list belongs
-/// to the thread state.
+/// Sets the anchors of runs. In 3.10 each C frame of the evaluation loop has a CFrame.
 fn anchor_by_cframes(runtime: &Runtime<'_>, walks: &Walks, tstate: Addr, runs: &mut [PyRun]) -> Result<(), PyError> {
     let view = runtime.view("PyThreadState", tstate);
     if !view.has("cframe") {
         return Ok(());
     }
     let mut all = Vec::new();
-    let next = |at: Addr| runtime.view("CFrame", at).ptr("previous");
-    follow(walks, view.ptr("cframe")?, next, |at| all.push(at)).map_err(PyError::list("CFrames"))?;
-    all.pop();
+    each_cframe(runtime, walks, tstate, |at| all.push(at)).map_err(PyError::list("CFrames"))?;
     // The newest CFrame may have no Python frame yet, so match from the oldest.
     for (run, at) in runs.iter_mut().rev().zip(all.into_iter().rev()) {
         run.anchor = Some(at);
     }
     Ok(())
+}
+
+/// Visits the CFrames of a thread, newest first, without the one that the thread state contains (`root_cframe`). That
+/// one ends the list, but not by a null pointer: 3.10 never sets its `previous`.
+fn each_cframe(
+    runtime: &Runtime<'_>,
+    walks: &Walks,
+    tstate: Addr,
+    visit: impl FnMut(Addr),
+) -> Result<(), Broken<ViewError>> {
+    let thread = runtime.view("PyThreadState", tstate);
+    let first = thread.ptr("cframe").map_err(|e| Broken::Unreadable(tstate, e))?;
+    let root = thread.addr_of("root_cframe").ok();
+    let or_end = |at: Addr| if Some(at) == root { Addr::NULL } else { at };
+    follow(walks, or_end(first), |at| Ok(or_end(runtime.view("CFrame", at).ptr("previous")?)), visit)
 }
 
 fn by_interpreter_frames(
@@ -137,7 +149,7 @@ fn by_interpreter_frames(
         let cframe = thread.ptr("cframe")?;
         // May fail: the CFrame may be on a stack that is not in the core.
         let current = runtime.view("CFrame", cframe).ptr("current_frame").unwrap_or(Addr::NULL);
-        (current, cframes(runtime, walks, cframe))
+        (current, cframes(runtime, walks, tstate))
     };
     let mut bridge = Bridge::new(runtime, walks, tstate);
     if at.is_null() {
@@ -202,10 +214,9 @@ fn chain_entry(runtime: &Runtime<'_>, at: Addr) -> Result<ChainEntry, ViewError>
 }
 
 /// `_PyCFrame`s by the frame that is current in each (3.11, 3.12). Incomplete if their list breaks off.
-fn cframes(runtime: &Runtime<'_>, walks: &Walks, first: Addr) -> HashMap<Addr, Addr> {
+fn cframes(runtime: &Runtime<'_>, walks: &Walks, tstate: Addr) -> HashMap<Addr, Addr> {
     let mut out = HashMap::new();
-    let next = |at: Addr| runtime.view("CFrame", at).ptr("previous");
-    let walked = follow(walks, first, next, |at| {
+    let walked = each_cframe(runtime, walks, tstate, |at| {
         if let Ok(frame) = runtime.view("CFrame", at).ptr("current_frame") {
             out.insert(frame, at);
         }

@@ -388,7 +388,7 @@ impl api::Heap for Heap<'_> {
             2 => StringUnits::Utf16,
             _ => return None,
         };
-        Some(StringContent { length: u32::try_from(content.length).ok()?, bytes, units })
+        Some(StringContent { length: u32::try_from(content.length).ok()?, bytes, units, storage: None })
     }
 
     fn walker(&self) -> Box<dyn Walker + '_> {

@@ -82,6 +82,9 @@ impl CPython<'_> {
         if futex.zip(known.gil.and_then(|gil| gil.range)).is_some_and(|(at, gil)| gil.contains(at)) {
             return None;
         }
+        if !waits::may_wait_for_threads(system) {
+            return None;
+        }
         if let Some(object) = self.waits(known).object.filter(|object| objects.is_object(*object)) {
             let r#type = self.type_name_of(object);
             return Some(WaitRow {

@@ -11,7 +11,7 @@ use crate::runtimes::cpython::shape::STACK_REF_TAGS;
 use crate::targets::Thread;
 
 /// Functions of the standard library that threads wait in: end of the file's path, name without a class, description,
-/// and whether the first argument is what the thread waits for.
+/// and whether the thread waits for its first argument to notify it. Files, processes and clocks notify nobody.
 const FUNCTIONS: [(&str, &str, &str, bool); 26] = [
     ("/threading.py", "wait_for", "waits for a condition", true),
     ("/threading.py", "wait", "waits to be notified", true),
@@ -29,15 +29,15 @@ const FUNCTIONS: [(&str, &str, &str, bool); 26] = [
     ("/concurrent/futures/_base.py", "wait", "waits for futures", false),
     ("/concurrent/futures/process.py", "run", "waits for worker processes", false),
     ("/multiprocessing/connection.py", "wait", "waits for connections", false),
-    ("/multiprocessing/connection.py", "recv", "reads from a connection", true),
+    ("/multiprocessing/connection.py", "recv", "reads from a connection", false),
     ("/multiprocessing/popen_fork.py", "wait", "waits for a process to end", false),
-    ("/subprocess.py", "wait", "waits for a process to end", true),
-    ("/subprocess.py", "communicate", "waits for a process's output", true),
-    ("/socketserver.py", "serve_forever", "waits for connections", true),
-    ("/socket.py", "accept", "waits for a connection", true),
-    ("/socket.py", "readinto", "reads from a socket", true),
-    ("/ssl.py", "read", "reads from a socket", true),
-    ("/sched.py", "run", "waits for the next event of a schedule", true),
+    ("/subprocess.py", "wait", "waits for a process to end", false),
+    ("/subprocess.py", "communicate", "waits for a process's output", false),
+    ("/socketserver.py", "serve_forever", "waits for connections", false),
+    ("/socket.py", "accept", "waits for a connection", false),
+    ("/socket.py", "readinto", "reads from a socket", false),
+    ("/ssl.py", "read", "reads from a socket", false),
+    ("/sched.py", "run", "waits for the next event of a schedule", false),
     ("/logging/handlers.py", "_monitor", "waits for log records", false),
 ];
 
@@ -72,7 +72,7 @@ const FUTEX: u64 = 202;
 pub(super) struct WaitReason {
     /// Description. `None` if unknown.
     pub(super) text: Option<&'static str>,
-    /// The object that it waits for. `None` if its function has none.
+    /// The object that is to notify it. `None` if its function has none.
     pub(super) object: Option<Addr>,
 }
 
@@ -106,6 +106,11 @@ pub(in crate::runtimes::cpython) fn first_argument(runtime: &Runtime<'_>, frame:
 pub(super) fn by_call(thread: &Thread) -> Option<&'static str> {
     let call = register(thread, "orig_rax")?;
     CALLS.iter().find(|(number, _)| *number == call).map(|(_, words)| *words)
+}
+
+/// Whether a thread may wait for another thread. One in any other system call than `futex` waits for something else.
+pub(super) fn may_wait_for_threads(thread: &Thread) -> bool {
+    register(thread, "orig_rax").is_none_or(|call| call == FUTEX)
 }
 
 /// The address that a thread waits at in `futex`.

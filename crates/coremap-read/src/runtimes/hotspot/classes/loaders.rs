@@ -1,5 +1,7 @@
 //! Class loaders with their classes, from the list of ClassLoaderData at `ClassLoaderDataGraph::_head`.
 
+use std::sync::atomic::Ordering;
+
 use crate::addr::Addr;
 use crate::diag::WarningCode;
 use crate::limits;
@@ -33,10 +35,17 @@ impl Classes<'_> {
             let _phase = self.vm.process.enter(Phase::Types);
             let mut out = Vec::new();
             if let Err(e) = self.read_loaders(&mut out) {
+                self.lost_loaders.store(true, Ordering::Relaxed);
                 self.vm.process.diag.partial(WarningCode::Hotspot, format!("{}: class loaders: {e}", self.vm.name()));
             }
             out
         })
+    }
+
+    /// Whether all class loaders and their classes could be read.
+    pub fn has_all_loaders(&self) -> bool {
+        self.loaders();
+        !self.lost_loaders.load(Ordering::Relaxed)
     }
 
     fn read_loaders(&self, out: &mut Vec<Loader>) -> Result<(), VmError> {
@@ -45,6 +54,7 @@ impl Classes<'_> {
         let mut data = self.vm.static_ptr("ClassLoaderDataGraph", "_head")?;
         while !data.is_null() {
             if let Err(e) = walk.step(data) {
+                self.lost_loaders.store(true, Ordering::Relaxed);
                 self.vm
                     .process
                     .diag
@@ -64,6 +74,7 @@ impl Classes<'_> {
             let mut inner = walks.begin();
             while !klass.is_null() {
                 if let Err(e) = inner.step(klass) {
+                    self.lost_loaders.store(true, Ordering::Relaxed);
                     self.vm
                         .process
                         .diag

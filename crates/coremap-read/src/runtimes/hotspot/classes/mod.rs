@@ -5,6 +5,7 @@
 
 mod encoding;
 mod fields;
+mod initialization;
 mod klass;
 mod loaders;
 mod methods;
@@ -15,13 +16,15 @@ mod unsigned5;
 pub use encoding::Encoding;
 pub(crate) use encoding::z_prefix;
 pub use fields::JavaField;
-pub use klass::{Klass, KlassShape, OopRun};
+pub use initialization::Initialization;
+pub use klass::{Klass, KlassShape, OopRun, ReferenceKind};
 pub use loaders::Loader;
 pub use methods::MethodInfo;
 pub use names::{external_name, external_signature};
 pub(crate) use unsigned5::Unsigned5;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crate::addr::Addr;
@@ -42,8 +45,11 @@ pub struct Classes<'p> {
     fields: RwLock<HashMap<Addr, Arc<Vec<JavaField>>>>,
     methods: Mutex<HashMap<Addr, Option<Arc<MethodInfo>>>>,
     loaders: OnceLock<Vec<Loader>>,
+    /// Whether some loaders or classes could not be read.
+    lost_loaders: AtomicBool,
     /// ClassLoaderData of loaders that are never collected.
     permanent: OnceLock<HashSet<Addr>>,
+    initializing: OnceLock<Vec<Initialization>>,
 }
 
 impl<'p> Classes<'p> {
@@ -53,8 +59,8 @@ impl<'p> Classes<'p> {
     /// If the VM's tables lack what the encoding of references and class pointers needs.
     pub fn new(vm: Arc<Vm<'p>>) -> Result<Classes<'p>, VmError> {
         let encoding = Encoding::read(&vm)?;
-        let (klasses, fields, methods, loaders, permanent) = Default::default();
-        Ok(Classes { vm, encoding, klasses, fields, methods, loaders, permanent })
+        let (klasses, fields, methods, loaders, lost_loaders, permanent, initializing) = Default::default();
+        Ok(Classes { vm, encoding, klasses, fields, methods, loaders, lost_loaders, permanent, initializing })
     }
 
     /// Returns the text of the Symbol at `at` as UTF-8, with control characters unescaped. `None` if it is no Symbol:

@@ -10,7 +10,6 @@ mod spaces;
 mod types;
 mod walk;
 
-#[cfg(test)]
 pub(crate) use spaces::Space;
 pub use spaces::{Collector, Generation, Spaces};
 
@@ -25,13 +24,17 @@ use crate::runtimes::api::linear::LinearWalker;
 use crate::runtimes::api::{
     self, Elements, FREE_NAME, HeapRange, Object, ObjectReader, StringContent, StringUnits, TypeIndex, TypeInfo, Walker,
 };
-use crate::runtimes::hotspot::classes::{Classes, KlassShape};
+use crate::runtimes::hotspot::classes::{Classes, KlassShape, ReferenceKind};
 use crate::runtimes::hotspot::threads::JavaThread;
+use crate::sums::SaturatingSum;
 use reader::ObjectLayouts;
 use types::Types;
 
 /// Default alignment of objects in bytes (`-XX:ObjectAlignmentInBytes`).
 const ALIGN: u64 = 8;
+
+/// A group of threads. Up to JDK 18 it has an array of them.
+const THREAD_GROUP: &str = "java.lang.ThreadGroup";
 
 /// The heap of one VM.
 pub struct Heap<'p> {
@@ -45,6 +48,7 @@ pub struct Heap<'p> {
     align: u64,
     in_gc: bool,
     notes: Vec<String>,
+    unused: Vec<(&'static str, u64)>,
     words: OnceLock<Words<'p>>,
     layouts: ObjectLayouts,
     statics: names::Statics,
@@ -70,6 +74,7 @@ impl<'p> Heap<'p> {
             align: align.unwrap_or(ALIGN),
             in_gc,
             notes,
+            unused: unused(spaces),
             words: OnceLock::new(),
             layouts: ObjectLayouts::new(&classes),
             statics: names::Statics::default(),
@@ -105,7 +110,14 @@ impl<'p> Heap<'p> {
         let start = value.wrapping_add(header);
         // Strings may share an array, which may be long.
         self.classes.vm.process.reads().refuses(Addr::new(start), count.into()).is_none().then_some(())?;
-        Some(content(space.bytes(start, count as usize)?, count, latin1))
+        let storage = (Addr::new(value), self.aligned(header, count));
+        Some(content(space.bytes(start, count as usize)?, count, latin1, storage))
+    }
+
+    /// Size of an array of `count` bytes.
+    fn aligned(&self, header: u64, count: u32) -> u64 {
+        let mask = self.align - 1;
+        header.saturating_add(count.into()).saturating_add(mask) & !mask
     }
 
     /// Reads a String through the process's memory, wherever its array is.
@@ -116,13 +128,33 @@ impl<'p> Heap<'p> {
         memory.read(string.wrapping_add(coder_at), &mut coder).ok()?;
         let count = memory.u32(value.wrapping_add(self.classes.encoding.length_at)).ok()?;
         let header = self.types.byte_array_header(value)?;
-        Some(content(memory.borrow(value.wrapping_add(header), count as usize)?, count, coder == [0]))
+        let storage = (value, self.aligned(header, count));
+        Some(content(memory.borrow(value.wrapping_add(header), count as usize)?, count, coder == [0], storage))
     }
 }
 
-fn content(bytes: &[u8], count: u32, latin1: bool) -> StringContent<'_> {
+fn content(bytes: &[u8], count: u32, latin1: bool, storage: (Addr, u64)) -> StringContent<'_> {
     let (units, length) = if latin1 { (StringUnits::Latin1, count) } else { (StringUnits::Utf16, count / 2) };
-    StringContent { length, bytes, units }
+    StringContent { length, bytes, units, storage: Some(storage) }
+}
+
+/// Returns the space without objects: where, and bytes.
+fn unused(spaces: &Spaces) -> Vec<(&'static str, u64)> {
+    let rest = |space: &&Space| space.end.since(space.used.end.min(space.end));
+    let sum = |of: &dyn Fn(&&Space) -> bool| spaces.all.iter().filter(of).map(|space| rest(&space)).saturating_sum();
+    let of = |generation| move |space: &&Space| space.generation == generation;
+    let (free, ends) = (sum(&of(Generation::Free)), sum(&of(Generation::Humongous)));
+    // An allocation may use the rest of any other region, but not the end of one that a humongous object has.
+    let rest =
+        sum(&|space| !matches!(space.generation, Generation::Free | Generation::Humongous | Generation::Archive));
+    [
+        ("in free regions", free),
+        ("lost at the ends of humongous objects", ends),
+        ("not allocated yet in regions in use", rest),
+    ]
+    .into_iter()
+    .filter(|(_, bytes)| *bytes > 0)
+    .collect()
 }
 
 /// Whether threads are stopped for a collection that moves objects.
@@ -206,6 +238,14 @@ impl api::Heap for Heap<'_> {
         self.in_gc
     }
 
+    fn is_soft_reference(&self, kind: TypeIndex) -> bool {
+        self.types.get(kind).is_some_and(|klass| klass.reference == Some(ReferenceKind::Soft))
+    }
+
+    fn lists_threads(&self, kind: TypeIndex) -> bool {
+        self.types.get(kind).is_some_and(|klass| klass.name == THREAD_GROUP)
+    }
+
     fn types(&self) -> usize {
         self.types.len()
     }
@@ -257,6 +297,10 @@ impl api::Heap for Heap<'_> {
         self.types.string()
     }
 
+    fn unused_space(&self) -> &[(&'static str, u64)] {
+        &self.unused
+    }
+
     /// A String's characters are in an array of their own, which other Strings may share.
     fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {
         let form = self.types.string_form()?;
@@ -269,5 +313,39 @@ impl api::Heap for Heap<'_> {
 
     fn reader(&self) -> Box<dyn ObjectReader + '_> {
         Box::new(reader::Reader::new(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regions of 1 MiB: a humongous object of 1.5 MiB, a free one, and an eden region that is half full.
+    #[test]
+    fn space_without_objects_is_known_by_region() {
+        let space = |i: u64, generation, used: u64| {
+            let start = Addr::new(0x1000_0000 + (i << 20));
+            let used = AddrRange::sized(start, used);
+            Space { generation, used, end: start.saturating_add(1 << 20), one_object: i == 0, continues: i == 1 }
+        };
+        let all = vec![
+            space(0, Generation::Humongous, 1 << 20),
+            space(1, Generation::Humongous, 512 << 10),
+            space(2, Generation::Free, 0),
+            space(3, Generation::Eden, 512 << 10),
+        ];
+        let spaces = Spaces {
+            collector: Collector::G1,
+            all,
+            reserved: AddrRange::sized(Addr::new(0x1000_0000), 4 << 20),
+            source: "",
+            notes: Vec::new(),
+        };
+        let wanted = [
+            ("in free regions", 1 << 20),
+            ("lost at the ends of humongous objects", 512 << 10),
+            ("not allocated yet in regions in use", 512 << 10),
+        ];
+        assert_eq!(unused(&spaces), wanted);
     }
 }

@@ -41,9 +41,10 @@ pub(super) fn roots(vm: &HotSpot<'_>) -> Roots {
     let _phase = classes.vm.process.enter(Phase::References);
     if classes.loaders().is_empty() {
         roots.lacks("classes and their static fields");
+    } else if !classes.has_all_loaders() {
+        roots.lacks("some classes and their static fields");
     }
     of_classes(classes, &mut roots);
-    storages::read(classes, &mut roots);
     let walks = Walks::new(Phase::References, limits::MAX_JNI_BLOCKS);
     if vm.java_threads().is_empty() {
         roots.lacks("threads and their stacks");
@@ -60,6 +61,8 @@ pub(super) fn roots(vm: &HotSpot<'_>) -> Roots {
     if broken > 0 {
         roots.lacks(format!("references of {}", count(broken, "thread")));
     }
+    // After the threads, because the VM has handles of their objects too.
+    storages::read(classes, &mut roots);
     stacks::read(heap, vm.java_threads(), &mut roots);
     // Remove roots that are no objects. Free slots of the VM contain such words.
     let mut reader = heap.reader();
@@ -70,16 +73,22 @@ pub(super) fn roots(vm: &HotSpot<'_>) -> Roots {
 /// Adds the mirrors of classes whose loaders are never collected. Other classes live as long as their loader or an
 /// instance, which are found through fields of objects.
 fn of_classes(classes: &Classes<'_>, roots: &mut Roots) {
+    let mut unread = 0;
     for loader in classes.loaders().iter().filter(|loader| loader.permanent) {
         for &class in &loader.classes {
             let Ok(address) = classes.vm.at("Klass", class).addr_of("_java_mirror") else {
                 roots.lacks("classes and their static fields");
                 return;
             };
-            if let Some(mirror) = classes.mirror(class) {
-                roots.all.push(Root::new(CLASS, address, mirror));
+            match classes.handle(address) {
+                Ok(mirror) if mirror.is_null() => {}
+                Ok(mirror) => roots.all.push(Root::new(CLASS, address, mirror)),
+                Err(_) => unread += 1,
             }
         }
+    }
+    if unread > 0 {
+        roots.lacks(format!("static fields of {}", count(unread, "class")));
     }
 }
 

@@ -10,7 +10,7 @@ use crate::runtimes::hotspot::classes::Classes;
 use crate::runtimes::hotspot::code::Code;
 use crate::runtimes::hotspot::threads::anchors::marks;
 use crate::runtimes::hotspot::threads::roles::WATCHER;
-use crate::runtimes::hotspot::threads::thread_object::state;
+use crate::runtimes::hotspot::threads::thread_object::{has_ended, state};
 use crate::runtimes::hotspot::threads::{JavaThread, ThreadObject, vm_threads};
 use crate::words::GcMode;
 
@@ -77,9 +77,15 @@ impl Threads {
         WaitRow { owner_tid: owner.and_then(|record| record.tid), owner_managed_id: id, ..wait }
     }
 
-    /// Returns the number of a thread without an OS thread.
-    pub(super) fn number_of(&self, classes: &Classes<'_>, object: Addr) -> Option<u32> {
-        u32::try_from(ThreadObject::read(classes, object)?.id?).ok()
+    /// Completes a wait for something that a thread without a JavaThread holds. `owner`: its java.lang.Thread.
+    pub(super) fn owned_by_object(&self, classes: &Classes<'_>, wait: WaitRow, owner: Addr) -> WaitRow {
+        let Some(owner) = ThreadObject::read(classes, owner) else { return wait };
+        WaitRow {
+            owner_managed_id: owner.id.and_then(|id| u32::try_from(id).ok()),
+            owner_virtual: classes.is_virtual_thread(owner.address),
+            owner_ended: owner.status.is_some_and(has_ended),
+            ..wait
+        }
     }
 
     /// Fills in a thread's row.

@@ -120,6 +120,10 @@ pub(crate) fn state(status: u32) -> Option<&'static str> {
     })
 }
 
+pub(super) fn has_ended(status: u32) -> bool {
+    status & bits::TERMINATED != 0
+}
+
 pub(super) fn is_parked(status: u32) -> bool {
     status & bits::PARKED != 0
 }

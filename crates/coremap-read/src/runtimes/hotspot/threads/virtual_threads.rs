@@ -16,6 +16,9 @@ use crate::units::exact;
 
 const VIRTUAL: &str = "java.lang.VirtualThread";
 
+/// Class of virtual threads on platforms without continuations.
+const WITHOUT_CONTINUATIONS: &str = "java.lang.ThreadBuilders$BoundVirtualThread";
+
 /// Constants of that class that are states; it has others too. Their values differ between releases and are read.
 const STATES: [&str; 20] = [
     "NEW",
@@ -43,6 +46,13 @@ const TERMINATED: &str = "TERMINATED";
 
 /// The bit that is set beside a state while a debugger suspends the thread (`VirtualThread.SUSPENDED`).
 const SUSPENDED: u32 = 1 << 8;
+
+impl Classes<'_> {
+    /// Whether the thread at `object` is a virtual thread.
+    pub(super) fn is_virtual_thread(&self, object: Addr) -> bool {
+        self.class_of(object).is_some_and(|class| class.name == VIRTUAL || class.name == WITHOUT_CONTINUATIONS)
+    }
+}
 
 impl HotSpot<'_> {
     /// Visits all virtual threads that have started and not ended, by address.

@@ -20,6 +20,7 @@ mod how {
     pub(super) const WAITING: &str = "JavaThread::_current_waiting_monitor";
     pub(super) const OWNED: &str = "its parkBlocker is a lock that names its owner";
     pub(super) const PARKED: &str = "its parkBlocker";
+    pub(super) const INITIALIZATION: &str = "it waits on the class's initialisation lock; InstanceKlass::_init_thread";
 }
 
 /// The locks of one VM, by JavaThread.
@@ -68,11 +69,19 @@ fn wait(classes: &Classes<'_>, threads: &Threads, monitors: &Monitors<'_, '_>, t
         let wait = row(classes, WaitKind::Lock, object, how::PENDING, Confidence::Exact);
         return Some(match monitors.owner(at) {
             Some(LockOwner::Thread(owner)) => threads.owned(wait, owner),
-            Some(LockOwner::Number(id)) => WaitRow { owner_managed_id: u32::try_from(id).ok(), ..wait },
+            // A number of no JavaThread.
+            Some(LockOwner::Number(id)) => {
+                WaitRow { owner_managed_id: u32::try_from(id).ok(), owner_virtual: true, ..wait }
+            }
             None => wait,
         });
     }
     if let Some(object) = monitor("_current_waiting_monitor").and_then(|at| monitors.object(at)) {
+        if let Some(of) = classes.initialization(object) {
+            let wait = row(classes, WaitKind::ClassInit, of.mirror, how::INITIALIZATION, Confidence::Exact);
+            let class = Some(printable(&of.class.name).into_owned());
+            return Some(threads.owned(WaitRow { class, ..wait }, of.thread));
+        }
         return Some(row(classes, WaitKind::Notify, object, how::WAITING, Confidence::Exact));
     }
     let object = record.object.as_ref().filter(|object| object.status.is_some_and(is_parked))?;
@@ -88,7 +97,7 @@ pub(super) fn parked(classes: &Classes<'_>, threads: &Threads, blocker: Addr) ->
     let wait = row(classes, WaitKind::Lock, blocker, how::OWNED, Confidence::Exact);
     match threads.by_object.get(&owner) {
         Some(&thread) => threads.owned(wait, thread),
-        None => WaitRow { owner_managed_id: threads.number_of(classes, owner), ..wait },
+        None => threads.owned_by_object(classes, wait, owner),
     }
 }
 
