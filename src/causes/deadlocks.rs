@@ -154,7 +154,7 @@ fn starved(scene: &Scene, graph: &WaitGraph, cycle: &[NodeId], pool: &Executor, 
     );
     let confidence = if exact { Confidence::Exact } else { Confidence::Derived };
     let finding = Finding::new("starved-pool", Severity::Critical, text, evidence(scene, cycle));
-    finding.known(confidence).more("threads --group").fingerprinted(place.to_owned())
+    finding.known(confidence).more("threads --group").fingerprinted(place)
 }
 
 #[cfg(test)]

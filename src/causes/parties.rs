@@ -290,9 +290,12 @@ pub(crate) fn names(parties: &[&Party]) -> String {
     }
 }
 
+/// What a party waits for, and the program's function in which it waits.
+type WhatAndWhere<'a> = (String, Option<&'a str>);
+
 /// Groups waiters by what they wait for and where: `7 threads wait for A in B.c (x, y …)`.
 pub(crate) fn groups(scene: &Scene, nodes: &[NodeId]) -> Vec<String> {
-    let mut groups: Vec<((String, Option<&str>), Vec<&Party>)> = Vec::new();
+    let mut groups: Vec<(WhatAndWhere<'_>, Vec<&Party>)> = Vec::new();
     let mut known: HashMap<(String, Option<&str>), usize> = HashMap::new();
     for party in nodes.iter().filter_map(|node| scene.party(*node)) {
         let Some(wait) = &party.wait else { continue };

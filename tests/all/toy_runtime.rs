@@ -14,7 +14,7 @@ use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::registers::Regs;
 use coremap::render::{self, DrawOptions, Render as _};
-use coremap::report::{BufferMemory, ChunkSum, FrameRow, FrameRowKind, OwnerState, RuntimeRow, ThreadRow};
+use coremap::report::{BufferMemory, ChunkSum, FrameRow, FrameRowKind, HolderState, RuntimeRow, ThreadRow};
 use coremap::runtimes::api::Space;
 use coremap::runtimes::api::anatomy::{Anatomy, ScrubRule, ScrubRules};
 use coremap::runtimes::api::fields::{
@@ -477,7 +477,7 @@ fn native_memory_is_divided_among_its_holders() {
         malloc: ChunkSum { count: blocks, bytes: 0x90 * blocks },
         mmap: ChunkSum { count: mapped, bytes: 0x2000 * mapped },
     };
-    let (live, dead) = (Some(OwnerState::Live), Some(OwnerState::Dead));
+    let (live, dead) = (Some(HolderState::Live), Some(HolderState::Dead));
     let expected = [
         (Some("name"), live, 2, sum(1, 1), Some(sum(2, 0)), Some("Node.next".to_owned())),
         (Some("next"), live, 1, sum(2, 0), Some(sum(1, 0)), Some("Node.name".to_owned())),

@@ -18,6 +18,9 @@ use crate::limits;
 use crate::native::malloc::{Block, BlockId, BlockMarks, BlockQueue};
 use crate::report::ChunkSum;
 
+/// Blocks with their sizes in bytes.
+type Pairs = Vec<(BlockId, u64)>;
+
 /// Sources of one row.
 #[derive(Default)]
 pub(super) struct Sources {
@@ -251,7 +254,7 @@ impl<'a> Shares<'a> {
         self.spread(
             row,
             &AtMostTwice { shares: self, fresh, fresh_mapped: &fresh_mapped },
-            |(found, twice): &mut (Vec<(BlockId, u64)>, Vec<(BlockId, u64)>), block| {
+            |(found, twice): &mut (Pairs, Pairs), block| {
                 let list = if fresh.has(block.id) { found } else { twice };
                 list.push((block.id, block.size));
             },

@@ -81,10 +81,11 @@ fn of_finalizers(retained: &Retained<'_>) -> Vec<bool> {
         *entry = true;
     }
     for (number, dominator) in retained.dominators() {
-        if number != queue.number && out.get(dominator as usize).is_some_and(|is| *is) {
-            if let Some(entry) = out.get_mut(number as usize) {
-                *entry = true;
-            }
+        if number != queue.number
+            && out.get(dominator as usize).is_some_and(|is| *is)
+            && let Some(entry) = out.get_mut(number as usize)
+        {
+            *entry = true;
         }
     }
     out

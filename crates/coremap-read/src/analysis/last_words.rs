@@ -278,7 +278,7 @@ fn is_code(process: &Process, at: Addr) -> bool {
 
 /// Whether the upper bits of an address are equal, as the processor requires (48 or 57 bits).
 fn is_canonical(address: u64) -> bool {
-    [address >> 47, address >> 56].iter().any(|upper| *upper == 0) || (address as i64) >> 56 == -1
+    [address >> 47, address >> 56].contains(&0) || (address as i64) >> 56 == -1
 }
 
 /// Maximum distance of a field from the start of its structure.

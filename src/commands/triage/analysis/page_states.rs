@@ -72,6 +72,6 @@ pub(super) fn add(tally: &Tally, findings: &mut Vec<Finding>) {
         let finding = Finding::new(state.id, Severity::Info, text, state.evidence).about(bytes);
         // Part of it may be in other findings than the one that it is within.
         let finding = Finding { share: Some(share(bytes, total)), ..finding };
-        findings.push(finding.known(Confidence::Exact).within(*within));
+        findings.push(finding.known(Confidence::Exact).within(within));
     }
 }

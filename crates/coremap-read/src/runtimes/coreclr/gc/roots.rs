@@ -25,8 +25,6 @@ use crate::sums::SaturatingSum;
 /// A thread's array of statics. Kinds of handles have lower numbers.
 const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 1, "ThreadStatics");
 
-/// An object whose finalizer is due.
-
 /// Returns all roots of `heap`. `stacks`: references on thread stacks.
 pub(in crate::runtimes::coreclr) fn roots(heap: &Heap<'_>, heaps: &Heaps, stacks: &[StackRefs]) -> Roots {
     let mut roots = Roots { stacks: coverage(stacks), ..Roots::default() };

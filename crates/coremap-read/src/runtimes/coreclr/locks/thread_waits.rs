@@ -275,9 +275,9 @@ impl ThreadWaits {
             return handle;
         }
         let joined = words.iter().filter_map(|&word| threads.of_object(Addr::new(word)));
-        let joined =
+        let mut joined =
             joined.filter(|&i| threads.named(i).address != Some(thread.address)).map(|i| (i, threads.named(i)));
-        let (i, owner) = joined.filter(|(_, owner)| owner.os_id.is_some()).next()?;
+        let (i, owner) = joined.find(|(_, owner)| owner.os_id.is_some())?;
         let lock = Lock { owner: Some(owner), ..likely(Lock::new(LockKind::Join, threads.object(i)?)) };
         Some(ThreadWait { kind: WaitKind::Join, lock, how: BY_STACK })
     }

@@ -184,7 +184,7 @@ pub(in crate::runtimes::coreclr) fn row_of(
     let others = |held: &&LockThread| held.address != Some(thread.address);
     let ended_by_owner = matches!(wait.kind, WaitKind::Lock | WaitKind::Join);
     let readers: Vec<&LockThread> = lock.readers.iter().filter(others).collect();
-    let owner = lock.owner.as_ref().filter(others).or_else(|| match readers.as_slice() {
+    let owner = lock.owner.as_ref().filter(others).or(match readers.as_slice() {
         [only] => Some(*only),
         _ => None,
     });
