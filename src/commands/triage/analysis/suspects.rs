@@ -194,7 +194,9 @@ fn root(
     let mut paths = paths_from(object, retained, names, runtime_roots, runtime_roots.roots)?;
     // The threads themselves may be beyond the limit.
     if paths.iter().all(|(lists, _)| *lists) {
-        let of_threads: Vec<Root> = runtime_roots.roots.iter().filter(|root| root.thread.is_some()).copied().collect();
+        let threads = runtime_roots.roots.iter().filter(|root| root.thread.is_some());
+        let mut of_threads: Vec<Root> = threads.copied().collect();
+        of_threads.sort_by_key(|root| root.object != object);
         paths.extend(paths_from(object, retained, names, runtime_roots, &of_threads)?);
     }
     paths.sort_by_key(|(lists, path)| (*lists, static_of(path).is_none(), path.thread.is_some(), path.chain.len()));
