@@ -4,6 +4,7 @@
 //! a runtime returns facts and names no report. Users of the library find them in [`crate::report`].
 
 mod code;
+mod executor;
 mod finding;
 mod name;
 mod object;
@@ -11,6 +12,7 @@ mod runtime;
 mod threads;
 
 pub use code::InlinedRow;
+pub use executor::{ExecutorRow, QueuedRow};
 pub use finding::{Finding, Severity};
 pub use name::Name;
 pub(crate) use name::Shown;

@@ -17,9 +17,9 @@ mod roots;
 mod sums;
 
 pub use crate::facts::{
-    CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, FieldRow, Finding,
-    FrameRow, HeldRow, InlinedRow, Name, ObjectReport, RuntimeRow, Severity, ThreadRow, ThreadValueRow, ThrownRow,
-    TraceRow, WaitRow,
+    CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, ExecutorRow,
+    FieldRow, Finding, FrameRow, HeldRow, InlinedRow, Name, ObjectReport, QueuedRow, RuntimeRow, Severity, ThreadRow,
+    ThreadValueRow, ThrownRow, TraceRow, WaitRow,
 };
 pub(crate) use crate::facts::{FrameNames, Shown};
 pub use crate::words::{

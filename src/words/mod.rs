@@ -23,7 +23,7 @@ pub use export::{ExportFormat, ExportSubject};
 pub use malloc::{AllocatorName, ChunkPlace, ChunkState, ClusterContent};
 pub use managed::{
     AsyncEnd, AsyncPart, AsyncState, FieldStorage, FinalizerState, GcMode, Generation, HandleKind, LockKind,
-    TaskStatus, WaitKind,
+    TaskEndKind, TaskStatus, WaitKind,
 };
 pub use memory::{BlockBorders, BlockContent, BufferMemory, HitEncoding, TargetKind};
 pub use process::{Compression, ImageFormat, OsSubject};

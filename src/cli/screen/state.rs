@@ -366,7 +366,13 @@ impl State {
         if let Some(frames) = of.get(&tid) {
             thread.frames.clone_from(frames);
         }
-        let one = ThreadsReport { threads: vec![thread], groups: None, virtual_threads: None, findings: Vec::new() };
+        let one = ThreadsReport {
+            threads: vec![thread],
+            groups: None,
+            virtual_threads: None,
+            executors: Vec::new(),
+            findings: Vec::new(),
+        };
         let form = Form { width: Some(usize::from(self.columns)), color: self.theme.color, bars: false };
         let mut text = Vec::new();
         // Writing into memory does not fail.

@@ -15,6 +15,7 @@ mod id;
 pub(crate) mod linear;
 mod names;
 mod native_memory;
+mod pending;
 mod roots;
 mod runtime;
 mod small_blocks;
@@ -25,6 +26,7 @@ mod tasks;
 pub(crate) mod type_table;
 
 pub use crate::registers::Regs;
+pub use crate::words::TaskEndKind;
 pub use clr_gc::{ClrGc, ClrHeaps, FinalizeQueue, Handle, Segment};
 pub use code::{
     CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,
@@ -44,6 +46,7 @@ pub use id::RuntimeId;
 pub use names::FieldKey;
 pub(crate) use names::ObjectNames;
 pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};
+pub use pending::{PendingMethod, PendingSemaphore, PendingTasks, TaskEnd};
 pub use roots::{FrameSlotLocation, RefFrame, RefLocation, Root, RootKind, Roots, StackCoverage};
 pub use runtime::{
     KindBytes, LightThread, Locks, ManagedRuntime, ManagedThread, ManagedThreads, RuntimeFindings, Structure,

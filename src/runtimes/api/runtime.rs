@@ -10,7 +10,7 @@ use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
     AsyncFunctions, BlockLabels, ClrGc, EventSession, Heap, LightFrame, ListedMethods, ManagedCode, Mark, OwnedBuffer,
-    Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, buffer_at,
+    PendingTasks, Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, buffer_at,
 };
 
 /// A thread as a runtime sees it.
@@ -214,6 +214,11 @@ pub trait ManagedRuntime: Sync {
     /// The runtime's async functions.
     fn async_functions(&self) -> AsyncFunctions<'_> {
         AsyncFunctions::Elsewhere
+    }
+
+    /// Pending tasks as facts for a wait graph. `None` if they are not read.
+    fn pending_tasks(&self) -> Option<&dyn PendingTasks> {
+        None
     }
 
     /// One sentence that names the setting for the stack size of the runtime's threads.

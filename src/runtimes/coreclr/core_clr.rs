@@ -15,13 +15,14 @@ use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
     self, ClrGc, ClrHeaps, EventSession, FinalizeQueue, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads,
-    Roots, RuntimeId, StackFrame, StackWalk, Structure,
+    PendingTasks, Roots, RuntimeId, StackFrame, StackWalk, Structure,
 };
 use crate::runtimes::clr_gc::{Gc, finalizers, handle_at};
 use crate::runtimes::coreclr::claim::read_heaps;
 use crate::runtimes::coreclr::gc::{self, handles};
 use crate::runtimes::coreclr::heap::{Heap, collect};
 use crate::runtimes::coreclr::locks::{Answer, LockCollector, LockObjects, LockTable, ThreadWait, ThreadWaits};
+use crate::runtimes::coreclr::pending::PendingFacts;
 use crate::runtimes::coreclr::tasks::{AsyncObjects, TaskCollector, Tasks};
 use crate::runtimes::coreclr::threads::{self, Locks, ThreadTable, stack_refs};
 use crate::runtimes::coreclr::{Detection, Handle, Heaps, Methods, Runtime, StackRefs, TypeSystem, detect, object};
@@ -41,6 +42,7 @@ pub struct CoreClr<'p> {
     thread_waits: OnceLock<ThreadWaits>,
     wait_objects: OnceLock<(LockObjects, AsyncObjects)>,
     tasks: OnceLock<Tasks>,
+    pending_facts: OnceLock<PendingFacts>,
     handles_warned: OnceLock<()>,
 }
 
@@ -72,6 +74,7 @@ impl<'p> CoreClr<'p> {
             thread_waits: OnceLock::new(),
             wait_objects: OnceLock::new(),
             tasks: OnceLock::new(),
+            pending_facts: OnceLock::new(),
             handles_warned: OnceLock::new(),
         }
     }
@@ -205,8 +208,14 @@ impl<'p> CoreClr<'p> {
         self.tasks.get_or_init(|| {
             let _phase = self.process.enter(Phase::Tasks);
             let (_, found) = self.wait_objects(progress);
-            Tasks::link(self.object_heap_or_empty(), found)
+            let semaphores = self.lock_table().semaphores.iter();
+            let owners = semaphores.flat_map(|slim| slim.queue.iter().map(|&node| (node, slim.address))).collect();
+            Tasks::link(self.object_heap_or_empty(), found, &owners)
         })
+    }
+
+    pub(super) fn pending_facts(&self) -> &PendingFacts {
+        self.pending_facts.get_or_init(PendingFacts::default)
     }
 
     fn thread_waits(&self) -> &ThreadWaits {
@@ -335,6 +344,10 @@ impl ManagedRuntime for CoreClr<'_> {
     }
 
     fn locks(&self) -> Option<&dyn api::Locks> {
+        Some(self)
+    }
+
+    fn pending_tasks(&self) -> Option<&dyn PendingTasks> {
         Some(self)
     }
 

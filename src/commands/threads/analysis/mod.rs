@@ -102,7 +102,9 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     names.note_missing();
     let findings = lock_findings::findings(&out);
     let groups = options.group.then(|| groups::merge(&mut out));
-    ThreadsReport { threads: out, groups, virtual_threads, findings }
+    let pools = runtimes.iter().filter_map(|runtime| runtime.pending_tasks());
+    let executors = pools.flat_map(|pools| pools.executors()).collect();
+    ThreadsReport { threads: out, groups, virtual_threads, executors, findings }
 }
 
 /// A thread, and the runtime that knows it.

@@ -38,7 +38,8 @@ pub(in crate::runtimes::coreclr) fn collect<A: Collector, B: Collector>(
         progress.add(part.range.len());
         (a, b, losses)
     };
-    let join = |(a, b, mut losses): (A::Found, B::Found, UnwalkedRanges), later: (A::Found, B::Found, UnwalkedRanges)| {
+    let join = |(a, b, mut losses): (A::Found, B::Found, UnwalkedRanges),
+                later: (A::Found, B::Found, UnwalkedRanges)| {
         losses.merge(later.2);
         (first.join(a, later.0), second.join(b, later.1), losses)
     };

@@ -6,12 +6,12 @@ use crate::addr::Addr;
 use crate::limits;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
-use crate::runtimes::coreclr::locks::{Lock, lock_object};
 use crate::runtimes::coreclr::locks::objects::{LockClass, Objects};
 use crate::runtimes::coreclr::locks::reader_writer::{self, Readers};
 use crate::runtimes::coreclr::locks::structures::TASK_NODE;
 use crate::runtimes::coreclr::locks::threads::Threads;
 use crate::runtimes::coreclr::locks::waits::Waits;
+use crate::runtimes::coreclr::locks::{Lock, lock_object};
 use crate::runtimes::coreclr::sync_blocks::SyncBlock;
 use crate::words::LockKind;
 
@@ -149,7 +149,8 @@ impl Rows<'_, '_, '_> {
         let mut count = 0;
         for node in semaphore_nodes(objects, &self.walks, slim) {
             let event = objects.reference(node, "m_continuationObject");
-            let lock = event.filter(|&e| objects.tasks_of(e).contains(&node)).and_then(|e| objects.reference(e, "m_lock"));
+            let lock =
+                event.filter(|&e| objects.tasks_of(e).contains(&node)).and_then(|e| objects.reference(e, "m_lock"));
             let threads = lock.map_or_else(Vec::new, |lock| self.condition(lock).1);
             count += u64::from(threads.is_empty());
             waiting.extend(threads);

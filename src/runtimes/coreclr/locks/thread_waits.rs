@@ -108,7 +108,9 @@ impl ThreadWaits {
                 None => continue,
                 Some(Blocking::Monitor(block)) => by_address.get(&block).map(|block| {
                     let owner = block.owner.filter(|_| block.held);
-                    Known::Lock(Lock::new(LockKind::Monitor, block.object).owned((owner, false), block.recursion.max(1)))
+                    Known::Lock(
+                        Lock::new(LockKind::Monitor, block.object).owned((owner, false), block.recursion.max(1)),
+                    )
                 }),
                 Some(Blocking::MonitorWait(block)) => {
                     by_address.get(&block).map(|block| Known::Condition { object: block.object, lock: None })
@@ -262,9 +264,9 @@ impl ThreadWaits {
             let (kind, lock) = match class.name.as_str() {
                 "System.Threading.Mutex" => (WaitKind::Lock, LockKind::Mutex),
                 "System.Threading.Semaphore" => (WaitKind::Semaphore, LockKind::Semaphore),
-                "System.Threading.AutoResetEvent" | "System.Threading.ManualResetEvent" | "System.Threading.EventWaitHandle" => {
-                    (WaitKind::Event, LockKind::Event)
-                }
+                "System.Threading.AutoResetEvent"
+                | "System.Threading.ManualResetEvent"
+                | "System.Threading.EventWaitHandle" => (WaitKind::Event, LockKind::Event),
                 _ => return None,
             };
             Some(ThreadWait { kind, lock: likely(Lock::new(lock, at)), how: BY_STACK })
@@ -273,7 +275,8 @@ impl ThreadWaits {
             return handle;
         }
         let joined = words.iter().filter_map(|&word| threads.of_object(Addr::new(word)));
-        let joined = joined.filter(|&i| threads.named(i).address != Some(thread.address)).map(|i| (i, threads.named(i)));
+        let joined =
+            joined.filter(|&i| threads.named(i).address != Some(thread.address)).map(|i| (i, threads.named(i)));
         let (i, owner) = joined.filter(|(_, owner)| owner.os_id.is_some()).next()?;
         let lock = Lock { owner: Some(owner), ..likely(Lock::new(LockKind::Join, threads.object(i)?)) };
         Some(ThreadWait { kind: WaitKind::Join, lock, how: BY_STACK })
@@ -288,22 +291,14 @@ fn waits_for_a_pulse(frames: &[StackFrame]) -> bool {
 }
 
 /// Words of a thread's stack from the innermost frame on, up to a limit.
-fn words(
-    types: &TypeSystem<'_>,
-    thread: &ManagedThread,
-    frames: &[StackFrame],
-) -> Vec<u64> {
+fn words(types: &TypeSystem<'_>, thread: &ManagedThread, frames: &[StackFrame]) -> Vec<u64> {
     let Some(from) = frames.first().map(|frame| frame.regs.sp()) else { return Vec::new() };
     let base = thread.stack.map(|stack| stack.end).filter(|&end| end > from);
     range(types, from, base.unwrap_or_else(|| from.saturating_add(limits::MAX_LOCK_FRAMES)))
 }
 
 /// Words of the stack above the program's innermost method, with that method's own frame. `None` without such a frame.
-fn library_words(
-    types: &TypeSystem<'_>,
-    thread: &ManagedThread,
-    frames: &[StackFrame],
-) -> Option<Vec<u64>> {
+fn library_words(types: &TypeSystem<'_>, thread: &ManagedThread, frames: &[StackFrame]) -> Option<Vec<u64>> {
     let from = frames.first()?.regs.sp();
     let own = frames.iter().position(|f| f.method().is_some_and(|method| method.role == MethodRole::Program))?;
     let next = frames.get(own + 1..)?.iter().map(|frame| frame.regs.sp()).find(|&sp| sp > from);

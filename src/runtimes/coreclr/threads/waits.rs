@@ -173,7 +173,11 @@ fn row(types: &TypeSystem<'_>, kind: WaitKind, object: Addr, how: &'static str, 
 }
 
 /// Row of what `thread` waits for.
-pub(in crate::runtimes::coreclr) fn row_of(types: &TypeSystem<'_>, wait: &ThreadWait, thread: &ManagedThread) -> WaitRow {
+pub(in crate::runtimes::coreclr) fn row_of(
+    types: &TypeSystem<'_>,
+    wait: &ThreadWait,
+    thread: &ManagedThread,
+) -> WaitRow {
     let lock = &wait.lock;
     // A thread that upgrades its read lock waits for the other readers.
     let others = |held: &&LockThread| held.address != Some(thread.address);
