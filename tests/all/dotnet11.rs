@@ -80,6 +80,41 @@ fn locks_have_their_owners_and_waiters() {
     assert_eq!(gate["readers"][0]["tid"], tids["reader"]);
 }
 
+/// What each thread waits for, by the program's own list of its locks.
+#[test]
+fn threads_wait_for_what_the_program_made_them_wait_for() {
+    let (truth, answer) = (truth(), answer(&["threads"], CORES[0]));
+    let tids = tids(&truth);
+    let wait_of = |name: &Value| {
+        let of = |t: &&Value| t["tid"] == tids[name.as_str().unwrap()];
+        list(&answer, "threads").iter().find(of).unwrap()["waits_for"].clone()
+    };
+    let mut seen = 0;
+    for want in list(&truth, "locks") {
+        let kind = match want["kind"].as_str().unwrap() {
+            "monitor" | "lock" | "mutex" | "rwlock" => "lock",
+            "monitor.wait" => "pulse",
+            "semaphoreslim" => "semaphore",
+            other => other,
+        };
+        for name in list(want, "waiters") {
+            let wait = wait_of(name);
+            assert_eq!((&wait["kind"], &wait["type"]), (&kind.into(), &want["type"]), "{name}: {wait}");
+            assert_eq!(wait["confidence"], "exact", "{name}");
+            let owner = want["owner"].as_str();
+            assert_eq!(wait["owner_ended"], owner == Some("gone"), "{name}: {wait}");
+            if let Some(tid) = owner.and_then(|owner| tids.get(owner)) {
+                assert_eq!(wait["owner_tid"], *tid, "{name}: {wait}");
+            }
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 12);
+    // The only holder of the lock that the writer waits for reads it.
+    assert_eq!(wait_of(&"writer".into())["reader_tids"][0], tids["reader"]);
+    assert_eq!(wait_of(&"bay".into())["kind"], "sleep");
+}
+
 #[test]
 fn a_ring_of_different_locks_is_a_deadlock() {
     let (truth, answer) = (truth(), answer(&["threads"], CORES[0]));

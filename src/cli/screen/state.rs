@@ -371,6 +371,7 @@ impl State {
             process_cpu_ms: None,
             groups: None,
             virtual_threads: None,
+            executors: Vec::new(),
             findings: Vec::new(),
         };
         let form = Form { width: Some(usize::from(self.columns)), color: self.theme.color, bars: false };

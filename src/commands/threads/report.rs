@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::{Finding, FrameRow, ThreadRow, WaitRow};
+use crate::report::{ExecutorRow, Finding, FrameRow, ThreadRow, WaitRow};
 
 /// `threads`: what every thread is doing.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -17,6 +17,8 @@ pub struct ThreadsReport {
     /// Virtual threads, which runtimes run on threads of the system, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub virtual_threads: Option<VirtualThreads>,
+    /// Pools of threads, with what is queued in them.
+    pub executors: Vec<ExecutorRow>,
     /// Findings: deadlocks, and locks that many threads wait for.
     pub findings: Vec<Finding>,
 }

@@ -11,8 +11,8 @@ use crate::map::Confidence;
 use crate::render::lines::findings;
 use crate::render::{Document, Render, csv_each};
 use crate::report::{
-    Execution, FrameRow, FrameRowKind, GcMode, OwnerState, SyscallRow, ThreadRow, Trust, WaitKind, WaitOwnerRow,
-    WaitRow,
+    Execution, ExecutorRow, FrameRow, FrameRowKind, GcMode, OwnerState, SyscallRow, ThreadRow, Trust, WaitKind,
+    WaitOwnerRow, WaitRow,
 };
 use crate::targets::threads::tid_text;
 use crate::units::{count, exact};
@@ -38,6 +38,10 @@ const MAX_LISTED: usize = 8;
 impl Render for ThreadsReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
+        let with_work = |pool: &&ExecutorRow| pool.queued.as_ref().is_some_and(|queued| !queued.is_empty());
+        for pool in self.executors.iter().filter(with_work) {
+            doc.line(pool_line(pool));
+        }
         findings(&mut doc, &self.findings);
         if let Some(threads) = &self.virtual_threads {
             show_virtual(&mut doc, threads);
@@ -192,6 +196,24 @@ fn seconds(millis: u64) -> String {
 
 fn call_text(call: &SyscallRow) -> String {
     call.name.map_or_else(|| format!("system call {}", call.number), str::to_owned)
+}
+
+/// Maximum number of kinds of queued work that the table names.
+const QUEUED_KINDS: usize = 3;
+
+/// Describes a pool of threads: its workers, and what is queued.
+fn pool_line(pool: &ExecutorRow) -> String {
+    let workers = match (pool.busy, pool.workers) {
+        (Some(busy), Some(workers)) => format!("{} of {} busy", busy, count(u64::from(workers), "thread")),
+        _ => "its threads could not be read".to_owned(),
+    };
+    let queued = pool.queued.as_deref().unwrap_or_default();
+    let all = queued.iter().map(|row| row.count).fold(0, u64::saturating_add);
+    let first: Vec<String> =
+        queued.iter().take(QUEUED_KINDS).map(|row| format!("{} × {}", row.count, row.item)).collect();
+    let more = queued.len().saturating_sub(first.len());
+    let more = if more > 0 { format!(" and {more} more kinds") } else { String::new() };
+    format!("{}: {workers}, {} queued: {}{more}", pool.name, count(all, "item"), first.join(", "))
 }
 
 /// Describes what a thread waits for.

@@ -4,6 +4,7 @@
 //! a runtime returns facts and names no report. Users of the library find them in [`crate::report`].
 
 mod code;
+mod executor;
 mod finding;
 mod last_words;
 mod name;
@@ -12,6 +13,7 @@ mod runtime;
 mod threads;
 
 pub use code::InlinedRow;
+pub use executor::{ExecutorRow, QueuedRow};
 pub use finding::{Finding, Severity};
 pub use last_words::{InvolvedBlockRow, LastWordsRow, OperandRow};
 pub use name::Name;

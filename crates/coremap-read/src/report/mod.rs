@@ -17,9 +17,9 @@ mod roots;
 mod sums;
 
 pub use crate::facts::{
-    CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, FieldRow, Finding,
-    FrameRow, HeldRow, InlinedRow, InvolvedBlockRow, LastWordsRow, Name, ObjectReport, OperandRow, RuntimeRow,
-    Severity, SyscallRow, ThreadRow, ThreadValueRow, ThrownRow, TraceRow, WaitOwnerRow, WaitRow,
+    CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, ExecutorRow,
+    FieldRow, Finding, FrameRow, HeldRow, InlinedRow, InvolvedBlockRow, LastWordsRow, Name, ObjectReport, OperandRow,
+    QueuedRow, RuntimeRow, Severity, SyscallRow, ThreadRow, ThreadValueRow, ThrownRow, TraceRow, WaitOwnerRow, WaitRow,
 };
 #[doc(hidden)]
 pub use crate::facts::{FrameNames, Shown};

@@ -86,6 +86,32 @@ words! {
 }
 
 words! {
+    /// What the completion of a task depends on.
+    pub enum TaskEndKind {
+        /// On nothing: it is complete.
+        Done = "done",
+        /// On a thread that runs it.
+        Thread = "thread",
+        /// On a thread pool, in whose queue it is.
+        Pool = "pool",
+        /// On a queue of the program's own: what it awaits is done, and it is in no queue of the thread pool.
+        Posted = "posted",
+        /// On a place of a semaphore.
+        Semaphore = "semaphore",
+        /// On a timer.
+        Timer = "timer",
+        /// On an operation that is no task, such as one of a socket or a channel.
+        Source = "source",
+        /// On code that completes the task.
+        Promise = "promise",
+        /// On itself: the tasks await each other.
+        Circle = "circle",
+        /// It could not be read.
+        Unknown = "unknown",
+    }
+}
+
+words! {
     /// Kind of lock.
     pub enum LockKind {
         /// The monitor of an object (lock, Monitor.Enter).

@@ -24,7 +24,7 @@ pub use export::{ExportFormat, ExportSubject};
 pub use malloc::{AllocatorName, ChunkPlace, ChunkState, ClusterContent};
 pub use managed::{
     AsyncEnd, AsyncPart, AsyncState, FieldStorage, FinalizerState, GcMode, Generation, HandleKind, HolderState,
-    LockKind, TaskStatus, WaitKind,
+    LockKind, TaskEndKind, TaskStatus, WaitKind,
 };
 pub use memory::{BlockBorders, BlockContent, BufferMemory, HitEncoding, TargetKind};
 pub use native::{BlockRole, FaultCause, LastWordsKind, OwnerState};

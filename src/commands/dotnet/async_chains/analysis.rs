@@ -31,9 +31,6 @@ const AWAITED: [(&str, &str); 9] = [
     ("System.Threading.Tasks.Task+WhenAnyPromise", "Task.WhenAny"),
 ];
 
-/// Method that runs one continuation after the other.
-const DISPATCH: &str = ".DispatchContinuations(";
-
 /// Type of the promise of Task.Delay, with or without a cancellation token (the name is a prefix of both).
 const DELAY: &str = "System.Threading.Tasks.Task+DelayPromise";
 
@@ -122,8 +119,8 @@ struct Rows<'r, 'n, 's, 't, 'p> {
     known: HashMap<Addr, AsyncFrameRow>,
     /// Rows of suspended methods by code address. `None` if the program does not have the method.
     awaits: HashMap<Addr, Option<AsyncFrameRow>>,
-    /// Running methods by thread, then by frame that dispatches continuations.
-    running: HashMap<u32, Vec<Vec<AsyncFrameRow>>>,
+    /// Running methods by thread, with the addresses of their frames.
+    running: HashMap<u32, Vec<(Addr, AsyncFrameRow)>>,
 }
 
 impl<'p> Rows<'_, '_, '_, '_, 'p> {
@@ -171,6 +168,7 @@ impl<'p> Rows<'_, '_, '_, '_, 'p> {
             roots: chain.roots,
             state,
             tid: innermost.and_then(|node| node.tid),
+            awaited: nodes.first().map(|node| tasks.owner_of(node.addr).unwrap_or(node.addr)),
             awaiting,
             frames,
             end,
@@ -181,32 +179,27 @@ impl<'p> Rows<'_, '_, '_, '_, 'p> {
 
     /// Adds the methods that a task runs on a thread, innermost first.
     fn on_stack(&mut self, node: &Node, out: &mut Vec<AsyncFrameRow>) {
-        let Some(tid) = node.tid else { return };
+        let (Some(tid), Some((above, below))) = (node.tid, node.frames) else { return };
         let known = self.running.remove(&tid);
-        let dispatched = known.unwrap_or_else(|| self.dispatched(tid));
-        let methods = dispatched.get(node.nested).into_iter().flatten();
-        out.extend(methods.map(|row| AsyncFrameRow { object: node.addr, ..row.clone() }));
-        self.running.insert(tid, dispatched);
+        let bodies = known.unwrap_or_else(|| self.bodies(tid));
+        let own = bodies.iter().filter(|(sp, _)| *sp > above && *sp < below);
+        out.extend(own.map(|(_, row)| AsyncFrameRow { object: node.addr, ..row.clone() }));
+        self.running.insert(tid, bodies);
     }
 
-    /// The methods of runtime async that run on a thread, for each frame that dispatches continuations: those above it,
-    /// innermost first.
-    fn dispatched(&self, tid: u32) -> Vec<Vec<AsyncFrameRow>> {
+    /// The methods of runtime async that run on a thread, with the addresses of their frames, innermost first.
+    fn bodies(&self, tid: u32) -> Vec<(Addr, AsyncFrameRow)> {
         let walker = self.session.walker(self.session.known_stacks());
         let Some(walk) = self.session.walk_tid(&walker, tid) else { return Vec::new() };
-        let (mut out, mut methods) = (Vec::new(), Vec::new());
+        let mut out = Vec::new();
         for frame in &walk.frames {
             let Some(method) = frame.method() else { continue };
-            if method.name.contains(DISPATCH) {
-                out.push(std::mem::take(&mut methods));
-                continue;
-            }
             let Some(CodeAt::Method(ours)) = self.code.at(frame.code()) else { continue };
             if !self.code.is_async_body(&ours) {
                 continue;
             }
             let source = self.code.source(method, frame.code());
-            methods.push(AsyncFrameRow {
+            let row = AsyncFrameRow {
                 kind: AsyncPart::Method,
                 method: Some(self.definition(&ours)),
                 module: Some(printable(&method.module).into_owned()),
@@ -215,9 +208,9 @@ impl<'p> Rows<'_, '_, '_, '_, 'p> {
                 line: source.line,
                 state: Some(-1),
                 ..AsyncFrameRow::default()
-            });
+            };
+            out.push((frame.sp, row));
         }
-        // It is not known what runs the remaining methods.
         out
     }
 

@@ -38,6 +38,8 @@ pub struct AsyncChainRow {
     pub state: AsyncState,
     /// Thread of a chain that runs. `null` if it is not known.
     pub tid: Option<u32>,
+    /// The object that the first chain waits for; for an entry of a queue what has the queue, such as the SemaphoreSlim.
+    pub awaited: Option<Addr>,
     /// What the first element waits for, in words.
     pub awaiting: String,
     /// Elements of one chain: what is awaited first, then what waits for it.

@@ -79,8 +79,8 @@ fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
         Some(why) => format!("{} × {why}", exact(chain.count)),
         None => {
             let wait = if chain.count == 1 { "waits" } else { "wait" };
-            let objects = match (chain.roots, chain.frames.first()) {
-                (0 | 1, first) => first.map(|f| format!(" at {}", f.object)).unwrap_or_default(),
+            let objects = match (chain.roots, chain.awaited.or(chain.frames.first().map(|f| f.object))) {
+                (0 | 1, first) => first.map(|object| format!(" at {object}")).unwrap_or_default(),
                 (roots, _) => format!(" ({} different objects)", exact(roots)),
             };
             format!("{} × {wait} for {}{objects}", exact(chain.count), chain.awaiting)

@@ -119,7 +119,9 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     let findings = lock_findings::findings(&out);
     let groups = options.group.then(|| groups::merge(&mut out));
     let process_cpu_ms = process.facts().cpu.map(millis);
-    ThreadsReport { threads: out, process_cpu_ms, groups, virtual_threads, findings }
+    let pools = runtimes.iter().filter_map(|runtime| runtime.pending_tasks());
+    let executors = pools.flat_map(|pools| pools.executors()).collect();
+    ThreadsReport { threads: out, process_cpu_ms, groups, virtual_threads, executors, findings }
 }
 
 fn millis(time: Duration) -> u64 {

@@ -17,6 +17,7 @@ mod last_words;
 pub(crate) mod linear;
 mod names;
 mod native_memory;
+mod pending;
 mod retained_sizes;
 mod roots;
 mod runtime;
@@ -29,6 +30,7 @@ pub(crate) mod type_table;
 mod waits;
 
 pub use crate::registers::Regs;
+pub use crate::words::TaskEndKind;
 pub use clr_gc::{ClrGc, ClrHeaps, FinalizeQueue, Handle, Segment};
 pub use code::{
     CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,
@@ -51,6 +53,7 @@ pub use names::FieldKey;
 #[doc(hidden)]
 pub use names::ObjectNames;
 pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};
+pub use pending::{PendingMethod, PendingSemaphore, PendingTasks, TaskEnd};
 pub use retained_sizes::RetainedSizes;
 pub use roots::FINALIZER_QUEUE;
 pub use roots::{FrameSlotLocation, RefFrame, RefLocation, Root, RootKind, Roots, StackCoverage};

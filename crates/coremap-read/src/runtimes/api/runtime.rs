@@ -10,8 +10,8 @@ use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
     AsyncFunctions, BlockLabels, ClrGc, EventSession, Heap, LastWords, LightFrame, ListedMethods, ManagedCode, Mark,
-    NamedStatics, OwnedBuffer, RetainedSizes, Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex,
-    TypeRole, WaitFacts, buffer_at,
+    NamedStatics, OwnedBuffer, PendingTasks, RetainedSizes, Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk,
+    TypeIndex, TypeRole, WaitFacts, buffer_at,
 };
 
 /// A thread as a runtime sees it.
@@ -232,6 +232,11 @@ pub trait ManagedRuntime: Sync {
     /// The runtime's async functions.
     fn async_functions(&self) -> AsyncFunctions<'_> {
         AsyncFunctions::Elsewhere
+    }
+
+    /// Pending tasks as facts for a wait graph. `None` if they are not read.
+    fn pending_tasks(&self) -> Option<&dyn PendingTasks> {
+        None
     }
 
     /// Its static variables, and the objects that contain them. Empty if they are not read.

@@ -17,7 +17,7 @@ use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
     self, ClrGc, ClrHeaps, EventSession, FinalizeQueue, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads,
-    NamedStatics, Roots, RuntimeId, StackFrame, StackWalk, Structure, TypeIndex, TypeRole, WaitFacts,
+    NamedStatics, PendingTasks, Roots, RuntimeId, StackFrame, StackWalk, Structure, TypeIndex, TypeRole, WaitFacts,
 };
 use crate::runtimes::clr_gc::{Gc, finalizers, handle_at};
 use crate::runtimes::coreclr::claim::read_heaps;
@@ -25,6 +25,7 @@ use crate::runtimes::coreclr::gc::{self, handles};
 use crate::runtimes::coreclr::heap::{Heap, collect};
 use crate::runtimes::coreclr::loader;
 use crate::runtimes::coreclr::locks::{Answer, LockCollector, LockObjects, LockTable, ThreadWait, ThreadWaits};
+use crate::runtimes::coreclr::pending::PendingFacts;
 use crate::runtimes::coreclr::runtime::CORECLR;
 use crate::runtimes::coreclr::tasks::{AsyncObjects, TaskCollector, Tasks};
 use crate::runtimes::coreclr::threads::{self, Locks, ThreadTable, stack_refs};
@@ -45,6 +46,7 @@ pub struct CoreClr<'p> {
     thread_waits: OnceLock<ThreadWaits>,
     wait_objects: OnceLock<(LockObjects, AsyncObjects)>,
     tasks: OnceLock<Tasks>,
+    pending_facts: OnceLock<PendingFacts>,
     handles_warned: OnceLock<()>,
     own_structures: OnceLock<HashSet<Addr>>,
     /// Threads by the object that represents them, as text.
@@ -79,6 +81,7 @@ impl<'p> CoreClr<'p> {
             thread_waits: OnceLock::new(),
             wait_objects: OnceLock::new(),
             tasks: OnceLock::new(),
+            pending_facts: OnceLock::new(),
             handles_warned: OnceLock::new(),
             own_structures: OnceLock::new(),
             thread_objects: OnceLock::new(),
@@ -214,8 +217,14 @@ impl<'p> CoreClr<'p> {
         self.tasks.get_or_init(|| {
             let _phase = self.process.enter(Phase::Tasks);
             let (_, found) = self.wait_objects(progress);
-            Tasks::link(self.object_heap_or_empty(), found)
+            let semaphores = self.lock_table().semaphores.iter();
+            let owners = semaphores.flat_map(|slim| slim.queue.iter().map(|&node| (node, slim.address))).collect();
+            Tasks::link(self.object_heap_or_empty(), found, &owners)
         })
+    }
+
+    pub(super) fn pending_facts(&self) -> &PendingFacts {
+        self.pending_facts.get_or_init(PendingFacts::default)
     }
 
     fn thread_waits(&self) -> &ThreadWaits {
@@ -388,6 +397,10 @@ impl ManagedRuntime for CoreClr<'_> {
     }
 
     fn locks(&self) -> Option<&dyn api::Locks> {
+        Some(self)
+    }
+
+    fn pending_tasks(&self) -> Option<&dyn PendingTasks> {
         Some(self)
     }
 

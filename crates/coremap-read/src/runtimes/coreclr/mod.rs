@@ -18,6 +18,7 @@ pub mod locks;
 mod methods;
 mod naming;
 mod object;
+mod pending;
 mod runtime;
 pub mod tasks;
 mod threads;

@@ -31,39 +31,56 @@ pub(super) enum Blocking {
     Condition(Addr),
 }
 
+/// Where an entry has the object and its kind.
+#[derive(Clone, Copy)]
+struct Offsets {
+    object: u64,
+    kind: u64,
+}
+
 /// What each thread waits for, in the order of `threads`. `None` if it waits for nothing of this kind, or if its thread
 /// static is not in the core.
 pub(super) fn read(types: &TypeSystem<'_>, threads: &[ManagedThread]) -> Vec<Option<Blocking>> {
+    let layout = &types.runtime.layout;
+    // Up to .NET 10 the native runtime writes them, at places that need no metadata.
+    let field = |name| layout.field("ThreadBlockingInfo", name).ok().and_then(|at| u64::try_from(at).ok());
+    if let (Some(object), Some(kind)) = (field("_objectPtr"), field("_objectKind")) {
+        let offsets = Offsets { object, kind };
+        return threads.iter().map(|thread| entry(types, thread, native_first(types, thread), offsets)).collect();
+    }
     let none = || vec![None; threads.len()];
-    let memory: &dyn Memory = types.memory;
     let Some(method_table) = types.core_class(CLASS) else { return none() };
     let own = types.own_fields(method_table).unwrap_or_default();
     let named = |name: &str| own.iter().find(|f| types.field_name(f) == name);
     let Some(first) = named(FIRST) else { return none() };
     let (Some(pointer), Some(kind)) = (named("_objectPtr"), named("_objectKind")) else { return none() };
-    let of_thread = |thread: &ManagedThread| {
-        thread.os_id.filter(|&id| id != 0)?;
-        let first = types.thread_static_address(first, thread.address).or_else(|| native_first(types, thread));
-        let info = first.and_then(|at| memory.ptr(at).ok()).filter(|at| !at.is_null())?;
-        let object = memory.ptr(info.saturating_add(pointer.offset)).ok().filter(|at| !at.is_null())?;
-        let referenced = || memory.ptr(object).ok().filter(|at| !at.is_null());
-        match memory.u32(info.saturating_add(kind.offset)).ok()? {
-            MONITOR => Some(Blocking::Monitor(object)),
-            MONITOR_WAIT => Some(Blocking::MonitorWait(object)),
-            LOCK => referenced().map(Blocking::Lock),
-            CONDITION => referenced().map(Blocking::Condition),
-            _ => None,
-        }
-    };
-    threads.iter().map(of_thread).collect()
+    let offsets = Offsets { object: pointer.offset, kind: kind.offset };
+    threads.iter().map(|t| entry(types, t, types.thread_static_address(first, t.address), offsets)).collect()
+}
+
+/// The entry that the thread static at `first` leads to.
+fn entry(types: &TypeSystem<'_>, thread: &ManagedThread, first: Option<Addr>, at: Offsets) -> Option<Blocking> {
+    let memory: &dyn Memory = types.memory;
+    thread.os_id.filter(|&id| id != 0)?;
+    let info = memory.ptr(first?).ok().filter(|at| !at.is_null())?;
+    // It is a local of the waiting function.
+    if thread.stack.is_some_and(|stack| !stack.contains(info)) {
+        return None;
+    }
+    let object = memory.ptr(info.saturating_add(at.object)).ok().filter(|at| !at.is_null())?;
+    let referenced = || memory.ptr(object).ok().filter(|at| !at.is_null());
+    match memory.u32(info.saturating_add(at.kind)).ok()? {
+        MONITOR => Some(Blocking::Monitor(object)),
+        MONITOR_WAIT => Some(Blocking::MonitorWait(object)),
+        LOCK => referenced().map(Blocking::Lock),
+        CONDITION => referenced().map(Blocking::Condition),
+        _ => None,
+    }
 }
 
 /// Where the native runtime writes the thread static (up to .NET 10), even if no managed code used it yet, so that the
 /// class has no index (threadstatics.h: ThreadLocalData.ThreadBlockingInfo_First).
 fn native_first(types: &TypeSystem<'_>, thread: &ManagedThread) -> Option<Addr> {
     let data = types.view("Thread", thread.address).ptr("ThreadLocalDataPtr").ok().filter(|at| !at.is_null())?;
-    let first = types.view("ThreadLocalData", data).addr_of("ThreadBlockingInfo_First").ok()?;
-    let info = types.memory.ptr(first).ok()?;
-    // The entry is a local of the waiting function.
-    thread.stack.is_some_and(|stack| stack.contains(info)).then_some(first)
+    types.view("ThreadLocalData", data).addr_of("ThreadBlockingInfo_First").ok()
 }

@@ -16,18 +16,19 @@ mod thread_waits;
 mod threads;
 mod waits;
 
-pub(super) use objects::{LockCollector, LockObjects};
+pub(super) use objects::{LockCollector, LockObjects, Objects};
 pub(super) use thread_waits::{Answer, ThreadWait, ThreadWaits};
 
 use std::collections::HashMap;
 
 use crate::addr::Addr;
+use crate::limits;
 use crate::map::Confidence;
+use crate::memory::walk::Walks;
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::runtimes::api::Heap as _;
+use crate::runtimes::api::{Heap as _, PendingSemaphore};
 use crate::runtimes::coreclr::heap::Heap;
-use crate::runtimes::coreclr::locks::objects::Objects;
 use crate::runtimes::coreclr::locks::threads::{ThreadIndex, Threads};
 use crate::runtimes::coreclr::sync_blocks::{self, LockThread, SyncBlock};
 use crate::words::{LockKind, WaitKind};
@@ -102,6 +103,24 @@ fn lock_object(objects: &Objects<'_, '_>, threads: &Threads<'_>, lock: Addr, mon
     Lock::new(kind, monitor.unwrap_or(lock)).owned(owner, times)
 }
 
+/// The SemaphoreSlims among `locks`, with their places and queues.
+fn semaphores(objects: &Objects<'_, '_>, locks: &[Lock]) -> Vec<PendingSemaphore> {
+    let walks = Walks::new(Phase::Locks, limits::MAX_LOCK_OBJECTS);
+    let used = locks.iter().filter(|lock| lock.kind == LockKind::SemaphoreSlim);
+    let mut out: Vec<PendingSemaphore> = used
+        .map(|lock| PendingSemaphore {
+            address: lock.object,
+            free: objects.u32(lock.object, "m_currentCount").unwrap_or(0),
+            // int.MaxValue if the program gave none.
+            limit: objects.u32(lock.object, "m_maxCount").filter(|&max| max != i32::MAX as u32),
+            threads: lock.waiters.iter().filter_map(|waiter| waiter.os_id).collect(),
+            queue: rows::semaphore_nodes(objects, &walks, lock.object),
+        })
+        .collect();
+    out.sort_by_key(|slim| slim.address);
+    out
+}
+
 /// All locks of one runtime that are held or waited for.
 #[derive(Debug, Default)]
 pub struct LockTable {
@@ -116,6 +135,8 @@ pub struct LockTable {
     /// Index of the lock that a thread waits for, by the address of its Thread. Without threads that wait for any of
     /// several.
     by_waiter: HashMap<Addr, usize>,
+    /// SemaphoreSlims that threads or tasks wait for, by address.
+    pub(in crate::runtimes::coreclr) semaphores: Vec<PendingSemaphore>,
     /// Structures that are built on a SemaphoreSlim or an event, by its address, with what a thread waits for there.
     built: HashMap<Addr, (WaitKind, Addr)>,
 }
@@ -183,6 +204,7 @@ impl LockTable {
         // Any of several objects may end the wait.
         by_waiter.retain(|at, _| !choices.contains(at));
         let built = structures::built(&objects);
-        LockTable { locks, notes, blocks, block_notes, by_waiter, built }
+        let semaphores = semaphores(&objects, &locks);
+        LockTable { locks, notes, blocks, block_notes, by_waiter, built, semaphores }
     }
 }

@@ -219,7 +219,10 @@ pub(in crate::runtimes::coreclr) struct Objects<'t, 'p> {
 
 impl<'t, 'p> Objects<'t, 'p> {
     /// `found`: objects of a walk over the heap. Without them the lists of objects are empty.
-    pub(super) fn new(types: &'t TypeSystem<'p>, found: Option<&'t LockObjects>) -> Objects<'t, 'p> {
+    pub(in crate::runtimes::coreclr) fn new(
+        types: &'t TypeSystem<'p>,
+        found: Option<&'t LockObjects>,
+    ) -> Objects<'t, 'p> {
         let own_bits = types.runtime.layout.constant("ThinLock", "OwnerBits");
         let thin_owner_bits = own_bits.map_or(THIN_OWNER_BITS, |bits| bits.min(u64::from(THIN_OWNER_BITS)) as u32);
         Objects { types, classes: Arc::default(), thin_owner_bits, found }
@@ -340,7 +343,7 @@ impl<'t, 'p> Objects<'t, 'p> {
     }
 
     /// A reference that is not null.
-    pub(super) fn reference(&self, object: Addr, field: &str) -> Option<Addr> {
+    pub(in crate::runtimes::coreclr) fn reference(&self, object: Addr, field: &str) -> Option<Addr> {
         self.types.memory.ptr(self.at(object, field)?).ok().filter(|at| !at.is_null())
     }
 
@@ -350,6 +353,12 @@ impl<'t, 'p> Objects<'t, 'p> {
 
     pub(super) fn u32(&self, object: Addr, field: &str) -> Option<u32> {
         self.types.memory.u32(self.at(object, field)?).ok()
+    }
+
+    pub(in crate::runtimes::coreclr) fn u16(&self, object: Addr, field: &str) -> Option<u16> {
+        let mut bytes = [0; 2];
+        self.types.memory.read(self.at(object, field)?, &mut bytes).ok()?;
+        Some(u16::from_le_bytes(bytes))
     }
 
     pub(super) fn u8(&self, object: Addr, field: &str) -> Option<u8> {

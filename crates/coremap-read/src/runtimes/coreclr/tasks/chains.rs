@@ -1,6 +1,6 @@
 //! Chains of tasks, from the awaited object outwards, with equal chains merged.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::addr::Addr;
 use crate::limits;
@@ -63,7 +63,8 @@ struct Follower<'t> {
     tasks: &'t Tasks,
     merge: bool,
     index: HashMap<ChainKey, usize>,
-    last_root: Vec<u32>,
+    /// Of each chain the objects that it waits for.
+    awaited: Vec<HashSet<Addr>>,
     chains: Chains,
     seen: Vec<bool>,
     /// Remaining steps that may be followed, over all chains.
@@ -73,13 +74,18 @@ struct Follower<'t> {
 }
 
 impl Tasks {
+    /// The object that has the queue which an awaited object is in: the SemaphoreSlim of a TaskNode.
+    pub fn owner_of(&self, awaited: Addr) -> Option<Addr> {
+        self.owners.get(&awaited).copied()
+    }
+
     /// Builds all chains. Equal ones are merged if `merge`.
     pub fn chains(&self, merge: bool) -> Chains {
         let mut follower = Follower {
             tasks: self,
             merge,
             index: HashMap::new(),
-            last_root: Vec::new(),
+            awaited: Vec::new(),
             chains: Chains::default(),
             seen: vec![false; self.nodes.len()],
             steps: limits::MAX_ASYNC_STEPS,
@@ -161,7 +167,9 @@ impl Follower<'_> {
         };
         self.steps = steps;
         let last = nodes().next_back().map_or(Addr::NULL, |n| n.addr);
-        let root = path.first().map_or(0, |p| p.0);
+        let root = path.first().and_then(|&(at, ..)| self.tasks.nodes.get(at as usize)).map_or(Addr::NULL, |n| n.addr);
+        // The waiters in a queue wait for what has the queue.
+        let root = self.tasks.owner_of(root).unwrap_or(root);
         let key = || {
             let kind = match end {
                 End::Nobody => 0,
@@ -174,16 +182,15 @@ impl Follower<'_> {
         };
         let known = if self.merge { self.index.get(&key()).copied() } else { None };
         let list = &mut self.chains.list;
-        match known.and_then(|at| Some((list.get_mut(at)?, self.last_root.get_mut(at)?))) {
-            Some((chain, last_root)) => {
+        match known.and_then(|at| Some((list.get_mut(at)?, self.awaited.get_mut(at)?))) {
+            Some((chain, awaited)) => {
                 self.chains.total += 1;
                 chain.count += 1;
                 if chain.last.len() < limits::MAX_ASYNC_LISTED {
                     chain.last.push(last);
                 }
-                if *last_root != root {
+                if awaited.insert(root) {
                     chain.roots += 1;
-                    *last_root = root;
                 }
             }
             None => {
@@ -199,7 +206,7 @@ impl Follower<'_> {
                 }
                 let nodes = path.iter().map(|p| p.0).collect();
                 list.push(Chain { count: 1, nodes, end, last: vec![last], roots: 1 });
-                self.last_root.push(root);
+                self.awaited.push(HashSet::from([root]));
             }
         }
     }
@@ -228,7 +235,8 @@ mod tests {
             runtime_async: false,
             suspended: Vec::new(),
             tid: None,
-            nested: 0,
+            frames: None,
+            delegate: false,
             place: 0,
         }
     }
@@ -238,7 +246,16 @@ mod tests {
         for next in nodes.iter().flat_map(|n| n.next.clone()).collect::<Vec<_>>() {
             nodes[next as usize].follows = true;
         }
-        Tasks { nodes, sources: HashMap::new(), omitted: 0, lost: 0 }
+        Tasks {
+            nodes,
+            sources: HashMap::new(),
+            omitted: 0,
+            lost: 0,
+            by_address: HashMap::new(),
+            below_starts: Vec::new(),
+            below: Vec::new(),
+            owners: HashMap::new(),
+        }
     }
 
     fn counts(chains: &Chains) -> Vec<(u64, Vec<u32>)> {

@@ -13,8 +13,10 @@ use crate::phase::Phase;
 use crate::runtimes::api::{Heap as _, HeapRange, Link, ObjectReader, UnwalkedRanges};
 use crate::runtimes::coreclr::heap::Heap;
 use crate::runtimes::coreclr::tasks::find::{AsyncObjects, FINISHED, Source};
+use crate::runtimes::coreclr::tasks::runners;
 use crate::runtimes::coreclr::tasks::shapes::{Family, Machine, Shapes};
 use crate::runtimes::coreclr::tasks::suspended::{HEAD, LEAVES, RESUME, Running, Suspended, Suspensions};
+use crate::runtimes::coreclr::threads;
 use crate::runtimes::coreclr::types::TypeSystem;
 
 /// Field of a task with its continuation.
@@ -94,8 +96,10 @@ pub struct Node {
     pub suspended: Vec<Suspended>,
     /// The thread on which such a task runs. `suspended` then has the methods that wait for the running one to return.
     pub tid: Option<u32>,
-    /// Number of tasks that run further up on that thread's stack, called by this one.
-    pub nested: usize,
+    /// For a thread that a record of the runtime names: the stack addresses between which its methods have their frames.
+    pub frames: Option<(Addr, Addr)>,
+    /// Whether it is a task with a delegate to run.
+    pub delegate: bool,
     /// Number of the group of tasks whose methods are suspended at the same code addresses.
     pub(super) place: u32,
 }
@@ -110,6 +114,13 @@ pub struct Tasks {
     pub omitted: u64,
     /// Bytes of the heap that could not be walked.
     pub lost: u64,
+    /// Index of each node by its address.
+    pub(super) by_address: HashMap<Addr, u32>,
+    /// Of each node, where the nodes that it continues after begin in `below`.
+    pub(super) below_starts: Vec<u32>,
+    pub(super) below: Vec<u32>,
+    /// Objects that have the queue which an awaited object is in, such as the SemaphoreSlim of a TaskNode.
+    pub(super) owners: HashMap<Addr, Addr>,
 }
 
 struct Linker<'t, 'p> {
@@ -127,7 +138,11 @@ struct Linker<'t, 'p> {
 
 impl Tasks {
     /// Links the tasks that were found in `heap`.
-    pub(in crate::runtimes::coreclr) fn link(heap: &Heap<'_>, found: &AsyncObjects) -> Tasks {
+    pub(in crate::runtimes::coreclr) fn link(
+        heap: &Heap<'_>,
+        found: &AsyncObjects,
+        owners: &HashMap<Addr, Addr>,
+    ) -> Tasks {
         let types: &TypeSystem<'_> = heap.type_system();
         let shapes = Shapes::new(types);
         let AsyncObjects { items, sources, omitted, lost } = found;
@@ -147,7 +162,8 @@ impl Tasks {
                 runtime_async: item.is_task && suspensions.is_task(item.method_table),
                 suspended: Vec::new(),
                 tid: None,
-                nested: 0,
+                frames: None,
+                delegate: false,
                 place: 0,
             };
             node.state = node.state(types);
@@ -173,6 +189,7 @@ impl Tasks {
         linker.continuations(&mut nodes);
         linker.awaiters(&mut nodes);
         linker.resumed_by_others(&mut nodes);
+        linker.runners(&mut nodes);
         for i in 0..nodes.len() {
             let Some(node) = nodes.get_mut(i) else { continue };
             node.next.sort_unstable();
@@ -184,7 +201,10 @@ impl Tasks {
                 }
             }
         }
-        Tasks { nodes, sources: sources.clone(), omitted: *omitted, lost: *lost }
+        let by_address = nodes.iter().enumerate().map(|(i, n)| (n.addr, i as u32)).collect();
+        let (below_starts, below) = below(&nodes);
+        let (sources, omitted, lost) = (sources.clone(), *omitted, *lost);
+        Tasks { nodes, sources, omitted, lost, by_address, below_starts, below, owners: owners.clone() }
     }
 }
 
@@ -233,6 +253,27 @@ impl Linker<'_, '_> {
         }
     }
 
+    /// Finds the threads that run tasks, where no record of the runtime names them.
+    fn runners(&mut self, nodes: &mut [Node]) {
+        let mut wanted = HashMap::new();
+        for (i, node) in nodes.iter_mut().enumerate() {
+            node.delegate = !node.runtime_async
+                && node.machine.is_none()
+                && node.task
+                && self.reference(node.addr, node.method_table, "m_action").is_some();
+            if node.machine.is_some() && node.state == Some(-1) || node.delegate {
+                wanted.insert(node.addr, i as u32);
+            }
+        }
+        let types = self.shapes.types;
+        let (threads, _) = threads(types.process, &types.runtime).unwrap_or_default();
+        for (i, tid) in runners::find(types.process, threads, nodes, &wanted) {
+            if let Some(node) = nodes.get_mut(i as usize) {
+                node.tid = Some(tid);
+            }
+        }
+    }
+
     /// Reads the suspended methods of the tasks of runtime async.
     fn suspended(&mut self, nodes: &mut [Node], suspensions: &mut Suspensions<'_, '_>) {
         if !nodes.iter().any(|node| node.runtime_async) {
@@ -242,8 +283,8 @@ impl Linker<'_, '_> {
         for node in nodes.iter_mut().filter(|node| node.runtime_async) {
             if let Some(head) = self.reference(node.addr, node.method_table, HEAD) {
                 node.suspended = suspensions.from(head);
-            } else if let Some(Running { tid, nested, callers }) = running.remove(&node.addr) {
-                (node.tid, node.nested, node.suspended) = (Some(tid), nested, callers);
+            } else if let Some(Running { tid, frames, callers }) = running.remove(&node.addr) {
+                (node.tid, node.frames, node.suspended) = (Some(tid), Some(frames), callers);
             }
             node.place = suspensions.place(&node.suspended);
         }
@@ -459,7 +500,8 @@ impl Linker<'_, '_> {
             runtime_async: false,
             suspended: Vec::new(),
             tid: None,
-            nested: 0,
+            frames: None,
+            delegate: false,
             place: 0,
         });
     }
@@ -506,6 +548,33 @@ impl Linker<'_, '_> {
         let types = self.shapes.types;
         self.names.entry(method_table).or_insert_with(|| types.display_name(method_table).into()).clone()
     }
+}
+
+/// For each node those that it continues after: where they begin, and their indices.
+fn below(nodes: &[Node]) -> (Vec<u32>, Vec<u32>) {
+    let mut starts = vec![0_u32; nodes.len() + 1];
+    for &next in nodes.iter().flat_map(|node| &node.next) {
+        if let Some(count) = starts.get_mut(next as usize + 1) {
+            *count = count.saturating_add(1);
+        }
+    }
+    let mut sum = 0_u32;
+    for start in &mut starts {
+        sum = sum.saturating_add(*start);
+        *start = sum;
+    }
+    let mut below = vec![0; sum as usize];
+    let mut at = starts.clone();
+    for (i, node) in nodes.iter().enumerate() {
+        for &next in &node.next {
+            let Some(slot) = at.get_mut(next as usize) else { continue };
+            if let Some(entry) = below.get_mut(*slot as usize) {
+                *entry = i as u32;
+            }
+            *slot = slot.saturating_add(1);
+        }
+    }
+    (starts, below)
 }
 
 /// Targets of one task's continuation.

@@ -12,14 +12,21 @@
 //! GeneratedNames).
 
 mod chains;
+mod ends;
 mod find;
 mod links;
 mod methods;
+mod pool;
+mod runners;
 mod shapes;
 mod suspended;
 
 pub use chains::Chain;
 
+pub(super) use ends::{FoundEnd, TaskContext};
 pub(super) use find::{AsyncObjects, TaskCollector};
 pub use links::{Awaits, End, Node, Tasks};
 pub use methods::AsyncMethods;
+pub(super) use pool::Pool;
+pub(super) use shapes::machine_of;
+pub(super) use suspended::innermost_of;

@@ -130,3 +130,8 @@ impl<'t, 'p> Shapes<'t, 'p> {
         Arc::new(fields.iter().map(|f| (self.types.field_name(f), f.offset)).collect())
     }
 }
+
+/// MethodTable of the state machine in objects of a type. `None` if they are not boxes of one.
+pub(in crate::runtimes::coreclr) fn machine_of(types: &TypeSystem<'_>, method_table: Addr) -> Option<Addr> {
+    Shapes::new(types).machine(method_table).map(|machine| machine.method_table)
+}

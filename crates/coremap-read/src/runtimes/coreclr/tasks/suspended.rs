@@ -50,8 +50,9 @@ const NESTED: usize = 64;
 /// A task that runs on a thread.
 pub(super) struct Running {
     pub(super) tid: u32,
-    /// Number of tasks that run further up on the stack.
-    pub(super) nested: usize,
+    /// The stack addresses between which its methods have their frames: those of the dispatchers, which are locals of the
+    /// methods that resume tasks.
+    pub(super) frames: (Addr, Addr),
     /// Methods that wait for the running one to return, innermost first.
     pub(super) callers: Vec<Suspended>,
 }
@@ -119,12 +120,12 @@ impl<'t, 'p> Suspensions<'t, 'p> {
         for thread in threads {
             let Some(tid) = thread.os_id.filter(|&id| id != 0) else { continue };
             let first = types.thread_static_address(current, thread.address).and_then(|at| types.memory.ptr(at).ok());
-            let mut nested = 0;
+            let mut above = Addr::NULL;
             let end = self.walks.begin_own_set().at_most(NESTED).follow(first.unwrap_or(Addr::NULL), |info| {
                 let pointer = |field: &FieldDesc| types.memory.ptr(info.saturating_add(field.offset));
                 let callers = self.from(pointer(next)?);
-                out.insert(pointer(task)?, Running { tid, nested, callers });
-                nested += 1;
+                out.insert(pointer(task)?, Running { tid, frames: (above, info), callers });
+                above = info;
                 pointer(outer)
             });
             // A dispatcher that is not in the core ends the list.
@@ -132,4 +133,16 @@ impl<'t, 'p> Suspensions<'t, 'p> {
         }
         out
     }
+}
+
+/// The innermost suspended method of a task of runtime async. `None` for other objects.
+pub(in crate::runtimes::coreclr) fn innermost_of(types: &TypeSystem<'_>, task: Addr) -> Option<Suspended> {
+    let method_table = types.type_of(task)?;
+    if !types.display_name(method_table).starts_with(RUNTIME_ASYNC_TASK) {
+        return None;
+    }
+    let fields = types.object_fields(method_table);
+    let head = fields.iter().find(|field| types.field_name(field) == HEAD)?;
+    let head = types.memory.ptr(task.checked_add(head.offset)?).ok().filter(|at| !at.is_null())?;
+    Suspensions::new(types).from(head).into_iter().next()
 }
