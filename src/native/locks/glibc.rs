@@ -93,7 +93,7 @@ fn mutex(scene: &Scene<'_>, call: &FutexCall) -> Option<NativeWait> {
     let by_kernel = call.kernel_lock || call.value & !TID_MASK != 0 && call.value & TID_MASK == owner;
     let contended = word == mutex::CONTENDED && call.value == mutex::CONTENDED;
     // Each owner and each waiter for a condition counts as a user.
-    let plausible = kind & !mutex::KIND_BITS == 0 && kind & 3 <= 3 && users <= threads.saturating_add(1);
+    let plausible = kind & !mutex::KIND_BITS == 0 && users <= threads.saturating_add(1);
     let (owner, is_mutex) = match by_kernel {
         true => (word & TID_MASK, true),
         false => (owner, contended && plausible),
