@@ -262,7 +262,7 @@ fn fault(session: &Session<'_>, thread: &Thread, signal: Signal, base: &LastWord
         text: word_text(value),
     });
     // What follows from a register that was only guessed is no proof.
-    let is_guess = row.operand.is_none() && [FaultCause::NotCanonical, FaultCause::FreedBlock].contains(&cause);
+    let is_guess = row.operand.is_none() && guessed.is_some();
     let operand = row.operand.clone().or(guessed);
     let confidence = if is_guess { Confidence::Derived } else { Confidence::Exact };
     let blocks = if cause == FaultCause::FreedBlock || cause == FaultCause::NotCanonical { blocks } else { Vec::new() };

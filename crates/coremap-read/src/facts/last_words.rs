@@ -31,7 +31,8 @@ pub struct LastWordsRow {
     pub sender: Option<u32>,
     /// What the fault's address is.
     pub cause: Option<FaultCause>,
-    /// Memory operand of the instruction that faulted.
+    /// Memory operand of the instruction that faulted. If its code cannot be read, the register whose value fits the fault
+    /// best; `confidence` is then derived.
     pub operand: Option<OperandRow>,
     /// Malloc blocks that are involved.
     pub blocks: Vec<InvolvedBlockRow>,
