@@ -26,7 +26,29 @@ pub(super) fn findings(scene: &Scene, graph: &WaitGraph) -> Vec<Finding> {
     out.extend(pools.filter_map(|pool| busy_pool(scene, graph, pool)).take(MOST));
     out.extend(holders(scene, graph));
     out.extend(without_owner(scene));
+    out.extend(running(scene));
     out
+}
+
+/// Threads that run code of the program, by its innermost method. One core cannot tell a loop from work.
+fn running(scene: &Scene) -> Vec<Finding> {
+    let mut by_place: BTreeMap<&str, Vec<&Party>> = BTreeMap::new();
+    for party in scene.parties.iter().filter(|party| party.activity == Some(Activity::Runs)) {
+        if let Some(place) = party.place.as_deref() {
+            by_place.entry(place).or_default().push(party);
+        }
+    }
+    let mut all: Vec<(&str, Vec<&Party>)> = by_place.into_iter().collect();
+    all.sort_by_key(|(_, parties)| Reverse(parties.len()));
+    let of_place = |(place, parties): &(&str, Vec<&Party>)| {
+        let first = parties.first()?;
+        let verb = if parties.len() == 1 { "runs" } else { "run" };
+        let text =
+            format!("{} ({}) {verb} in {}.", count(parties.len() as u64, "thread"), names(parties), first.stack());
+        let finding = Finding::new("running", Severity::Info, text, "innermost frames; no wait");
+        Some(finding.known(Confidence::Derived).more("threads --group").fingerprinted(*place))
+    };
+    all.iter().take(MOST).filter_map(of_place).collect()
 }
 
 /// Adds to a finding on a collection which of its users does not go on: a consumer that is stuck.

@@ -37,6 +37,8 @@ pub(crate) struct Ending<'t> {
     pub(crate) address: Option<Addr>,
     /// Whether the program that wrote the core does so only at the end of a process.
     pub(crate) by_kernel: bool,
+    /// Whether the thread waits for the program that wrote the core: the process started it at its end.
+    pub(crate) dumps_itself: bool,
     pub(crate) thread: Option<&'t ThreadRow>,
 }
 
@@ -46,7 +48,7 @@ pub(crate) fn crash(ending: &Ending<'_>, exception: impl Fn(Addr) -> Option<Exce
     let aborted = ending.thread.is_some_and(|thread| ABORTS.iter().any(|name| calls(thread, name)));
     let thrown = ending.thread.and_then(|thread| thread.exception.as_ref());
     let itself = match ending.code {
-        Some(SI_USER) => false,
+        Some(SI_USER) => number == ABORT && ending.dumps_itself,
         Some(SI_TKILL) => number == ABORT,
         Some(_) => FAULTS.contains(&number) || ending.by_kernel,
         None => FAULTS.contains(&number) || number == ABORT && (aborted || thrown.is_some()),
@@ -167,7 +169,14 @@ mod tests {
     fn of(number: i32, code: Option<i32>, frames: &[FrameRow]) -> Option<Finding> {
         let thread = ThreadRow { tid: 7, name: Some("lane".into()), frames: frames.to_vec(), ..ThreadRow::default() };
         let signal = (number, format!("SIG{number}"));
-        let ending = Ending { signal, code, address: Some(Addr::new(0x18)), by_kernel: true, thread: Some(&thread) };
+        let ending = Ending {
+            signal,
+            code,
+            address: Some(Addr::new(0x18)),
+            by_kernel: true,
+            dumps_itself: false,
+            thread: Some(&thread),
+        };
         crash(&ending, |_| None)
     }
 

@@ -168,8 +168,7 @@ fn set<T>(list: &mut [T], node: NodeId, value: T) {
     }
 }
 
-/// Follows each node to the one that it waits for in the end. Where several can end a wait, the first that waits itself
-/// and has not been passed is followed, else the first.
+/// Follows each node to the one that it waits for in the end. Nodes on the way are not followed again.
 fn roots(edges: &[Edges], stuck: &[bool]) -> Vec<NodeId> {
     const UNKNOWN: u32 = u32::MAX;
     let count = edges.len();
@@ -190,7 +189,9 @@ fn roots(edges: &[Edges], stuck: &[bool]) -> Vec<NodeId> {
             let waits = |to: &&NodeId| edges.get(**to as usize).is_some_and(|edge| !edge.to.is_empty());
             // A stuck node is followed to the others that keep it stuck.
             let same = |to: &&NodeId| !is_stuck || stuck.get(**to as usize).copied().unwrap_or(false);
-            let best = to.iter().filter(fresh).filter(same).find(waits);
+            // One of several is enough: the first that can go on. All are needed: the first that cannot.
+            let any = edges.get(at as usize).is_some_and(|edge| edge.needs == WaitNeeds::Any);
+            let best = to.iter().filter(fresh).filter(same).find(|to| waits(to) != any);
             match best.or_else(|| to.iter().filter(same).find(fresh)) {
                 Some(&next) => at = next,
                 None => break at,

@@ -88,7 +88,9 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let size = report.total.size.saturating_sub(report.free.size);
     let mut buffers = buffers::sums(session);
     let wanted = found.scene.as_ref().map(Scene::objects).unwrap_or_default();
-    let is_large = tally.shares.get(&Subject::Malloc).is_some_and(|share| share.used >= LARGE);
+    // Where objects themselves are malloc blocks, what an object points at need not be native memory.
+    let apart = runtimes.iter().all(|runtime| runtime.heap().is_none_or(|heap| heap.blocks().is_none()));
+    let is_large = apart && tally.shares.get(&Subject::Malloc).is_some_and(|share| share.used >= LARGE);
     let owned = is_large.then(|| {
         budget.run(session, "native memory of objects", (share.in_core, GRAPH), |_| {
             commands::holders::holders(session, Some(NATIVE_TYPES), progress)
@@ -159,7 +161,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     }
     let setting = runtimes.iter().find_map(|runtime| runtime.heap_setting());
     let live = whole.then(|| size.saturating_sub(graph.unreachable.size));
-    found.findings.extend(sizing(share.used, report.total.size, live, setting.as_deref()));
+    found.findings.extend(sizing(share.size, report.total.size, live, setting.as_deref()));
     // For small blocks the runtime itself reports what is free.
     if !runtimes.iter().any(|runtime| runtime.small_blocks().is_some_and(|blocks| blocks.sums().is_some())) {
         found.findings.extend(fragmented(session, &report));

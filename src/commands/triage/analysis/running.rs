@@ -207,6 +207,12 @@ fn first_signal(session: &Session<'_>, thread: &ThreadRow) -> Option<(SignalInfo
     (1..=64).contains(&signo).then(|| (SignalInfo { signo, code, addr }, ThreadRow { frames, ..thread.clone() }))
 }
 
+/// Whether a thread waits for a child process: a runtime that ends starts the program that writes the core.
+fn waits_for_child(thread: &ThreadRow) -> bool {
+    let first = thread.frames.first().and_then(|frame| frame.method.as_deref());
+    matches!(first, Some("wait4" | "waitpid" | "__wait4" | "__waitpid"))
+}
+
 /// How the process ended, if it ended by itself.
 fn ended(session: &Session<'_>, threads: &[ThreadRow]) -> Vec<Finding> {
     let crash = crash::crash(session.process);
@@ -223,6 +229,7 @@ fn ended(session: &Session<'_>, threads: &[ThreadRow]) -> Vec<Finding> {
         signal: (number, crash::name(number)),
         code: info.map(|info| info.code),
         address: info.map(|info| info.addr),
+        dumps_itself: session.process.producer() == Producer::Createdump && thread.is_some_and(waits_for_child),
         by_kernel: session.process.producer() == Producer::Kernel,
         thread: first.as_ref().map(|(_, thread)| thread).or(thread),
     };

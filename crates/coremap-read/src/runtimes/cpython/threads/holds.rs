@@ -137,7 +137,7 @@ mod tests {
         let table = [0x80 | 2, 10, 20, 1 << 1 | 1, 0x80 | 5, 3, 30, 2 << 1];
         assert_eq!([1, 2, 5, 8, 12].map(|at| depth_by_table(&table, at)), [0, 1, 2, 1, 0]);
         // A number of two bytes: 65.
-        assert_eq!(depth_by_table(&[0x80 | 64 | 1, 1, 1, 0, 4], 65), 0);
+        assert_eq!(depth_by_table(&[0x80 | 64 | 1, 1, 1, 0, 4], 65), 2);
         assert_eq!(depth_by_table(&[0x80 | 64 | 1, 1, 1, 0, 4], 66), 0);
         assert_eq!(depth_by_table(&[64; 9], 1), 0);
     }

@@ -286,9 +286,11 @@ impl WaitFacts for HotSpot<'_> {
 
     fn activity(&self, thread: &ThreadRow) -> Option<Activity> {
         let library = thread.frames.iter().take_while(|frame| !frame.own).take(LIBRARY_FRAMES);
-        let found = library.filter_map(|frame| frame.method.as_deref()).find_map(|method: &str| {
-            ACTIVITIES.iter().find(|(part, _)| method.contains(part)).map(|(_, activity)| *activity)
-        });
+        let names = library.filter_map(|frame| frame.method.as_deref());
+        let of =
+            |method: &str| ACTIVITIES.iter().find(|(part, _)| method.contains(part)).map(|(_, activity)| *activity);
+        // The outermost method says best what the program asked for: a socket is written by a method of files.
+        let found = names.filter_map(|method: &str| of(method)).last();
         let runs = thread.waits_for.is_none() && thread.state.as_deref() == Some(RUNNABLE);
         let in_code = thread.frames.first().is_some_and(|frame| frame.runtime.is_some());
         found.or_else(|| (runs && in_code).then_some(Activity::Runs))
