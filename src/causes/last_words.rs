@@ -159,6 +159,8 @@ fn inner(address: Addr, exception: &impl Fn(Addr) -> Option<ExceptionDetail>) ->
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use crate::words::FrameRowKind;
 

@@ -39,6 +39,8 @@ pub(crate) fn finding(owned: &Owned<'_>) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

@@ -30,6 +30,8 @@ pub(crate) fn sizing(committed: u64, used: u64, live: Option<u64>, setting: Opti
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

@@ -26,6 +26,8 @@ pub(crate) fn verdict(findings: &[Finding], missing: &[String]) -> Option<Findin
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

@@ -568,7 +568,7 @@ fn leaf(link: u64, signature: u64, mask: Option<u64>) -> (Vec<u64>, String) {
         .note(notes::files(4096, &files))
         .load(Load::at(CODE).flags(R | X).memsz(0x1000))
         .load(Load::at(library).flags(R | X).memsz(0x1000))
-        .load(stack(&[(fp, first), (fp + 8, CODE + 0x168 | signature)]));
+        .load(stack(&[(fp, first), (fp + 8, (CODE + 0x168) | signature)]));
     let file = core.write();
     let answer = run(["threads", "--json", file.path().to_str().unwrap()]).is_sound().json();
     let frames = answer["threads"][0]["frames"].as_array().unwrap().iter().map(|f| hex(&f["ip"])).collect();
@@ -585,7 +585,7 @@ fn a_signed_link_register_is_the_callers() {
         (0x2f_5a80 << 32, Some(0xffff << 39)),
         (0x15 << 39, Some(0xffff << 39)),
     ] {
-        let (frames, warnings) = leaf(CODE + 0x1a0 | signature, signature, mask);
+        let (frames, warnings) = leaf((CODE + 0x1a0) | signature, signature, mask);
         assert_eq!(frames, [CODE + 0x1c8, CODE + 0x1a0, CODE + 0x168], "{signature:#x} {mask:x?}");
         assert!(!warnings.contains("may be missing"), "{warnings}");
     }

@@ -108,7 +108,9 @@ mod tests {
             "r12" => Some(0x3000),
             _ => None,
         };
-        let cases: [(&[u8], Option<(&str, u64)>); 9] = [
+        /// Code, and the register and address that it uses.
+        type Case<'a> = (&'a [u8], Option<(&'a str, u64)>);
+        let cases: [Case<'_>; 9] = [
             (&[0x8b, 0x47, 0x18], Some(("rdi", 0x1018))), // mov eax, [rdi+24]
             (&[0x83, 0x00, 0x01], Some(("rax", 0x20))),   // add dword [rax], 1
             (&[0x49, 0x8b, 0x44, 0x24, 0xf8], Some(("r12", 0x2ff8))), // mov rax, [r12-8]

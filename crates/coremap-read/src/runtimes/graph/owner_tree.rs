@@ -260,6 +260,8 @@ fn children(parent: &[u32], order: &[TreeNode]) -> (Vec<u32>, Vec<TreeNode>) {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use crate::runtimes::api::{Root, RootKind};
     use crate::runtimes::graph::toy_heap::{ToyHeap, ToyMemory};
