@@ -82,9 +82,12 @@ impl Scene {
         }
         let party = |thread: &ThreadRow| {
             let id = PartyId::Thread(thread.tid);
-            let mut own = own_frames(&thread.frames);
-            let place = own.next().map(title);
-            let caller = own.map(title).find(|caller| Some(caller) != place.as_ref());
+            // Functions without a name of their own, such as `<lambda>`, count if there is no other.
+            let titles: Vec<String> = own_frames(&thread.frames).map(title).collect();
+            let named = titles.iter().filter(|title| !title.starts_with('<'));
+            let mut own = named.chain(&titles).cloned();
+            let place = own.next();
+            let caller = own.find(|caller| Some(caller) != place.as_ref() && !caller.starts_with('<'));
             let sleeping = thread.waits_for.as_ref().filter(|row| sleeps(row)).map(|_| Activity::Sleep);
             let activity = sleeping.or_else(|| facts.iter().find_map(|runtime| runtime.activity(thread)));
             Party {
@@ -200,7 +203,8 @@ pub(super) fn title(frame: &FrameRow) -> String {
     let cut = match frame.kind {
         // A native name may begin with a bracket: `(anonymous namespace)::f`.
         FrameRowKind::Native => name.rfind('(').filter(|at| *at > 0),
-        _ => name.find('(').filter(|at| *at > 0),
+        // A token has the form `module!0x….(method 0x…)`.
+        _ => name.find('(').filter(|at| *at > 0 && !name.get(*at..).is_some_and(|rest| rest.starts_with("(method"))),
     };
     let name = cut.and_then(|at| name.get(..at)).unwrap_or(name);
     name.find("[[").and_then(|at| name.get(..at)).unwrap_or(name).to_owned()
