@@ -132,11 +132,11 @@ pub(crate) fn judge(findings: &mut [Finding]) {
     }
 }
 
-/// Share of all bytes below which information on memory is a note.
+/// Share of all bytes below which information on memory is a note. Without a share nothing says that it matters.
 const SMALL: f64 = 0.05;
 
 fn is_small(f: &Finding) -> bool {
-    f.severity == Severity::Info && f.share.is_some_and(|share| share < SMALL)
+    f.severity == Severity::Info && f.share.is_none_or(|share| share < SMALL)
 }
 
 /// Sorts by severity, then family, then bytes. `weight`: the bytes that count. `last`: findings that a user can do
@@ -175,14 +175,27 @@ mod tests {
             of("no-problem", Severity::Info, 0),
             of("retained", Severity::Warning, 1 << 29),
             of("blocked-holder", Severity::Warning, 0),
-            of("heap-sizing", Severity::Info, 1),
+            Finding { share: Some(0.5), ..of("heap-sizing", Severity::Info, 1) },
+            of("cached-stacks", Severity::Info, 2),
             of("deadlock", Severity::Critical, 0),
             of("images", Severity::Info, 1 << 31),
         ];
         judge(&mut all);
         sort(&mut all, |f| f.bytes.unwrap_or(0), |f| f.id == "images");
         let ids: Vec<&str> = all.iter().map(|f| f.id).collect();
-        assert_eq!(ids, ["deadlock", "blocked-holder", "retained", "heap-sizing", "malloc", "images", "no-problem"]);
+        assert_eq!(
+            ids,
+            [
+                "deadlock",
+                "blocked-holder",
+                "retained",
+                "heap-sizing",
+                "malloc",
+                "cached-stacks",
+                "images",
+                "no-problem"
+            ]
+        );
         assert_eq!(all[4].severity, Severity::Info);
     }
 

@@ -56,7 +56,7 @@ fn each_chain_is_told_with_its_count() {
     let want: [(u64, u64, &str, &[&str], &str); 9] = [
         (5, 1, NEVER, &[INT, "Work.Inner(Int32) 0", "Work.Outer(System.String) 1"], "nobody"),
         (2, 2, NEVER, &[INT, "System.Threading.Tasks.Task+WhenAllPromise<System.Int32>", FOR], "nobody"),
-        (2, 2, "SemaphoreSlim.WaitAsync", &["System.Threading.SemaphoreSlim+TaskNode", FOR], "nobody"),
+        (2, 1, "SemaphoreSlim.WaitAsync", &["System.Threading.SemaphoreSlim+TaskNode", FOR], "nobody"),
         (1, 1, "Task.Delay of 3,600,000 ms", &["System.Threading.Tasks.Task+DelayPromise", FOR], "nobody"),
         (1, 1, "a NeverSource", &["NeverSource", "Work.For(System.Threading.Tasks.ValueTask`1<Int32>) 0"], "nobody"),
         (1, 1, NEVER, &[INT, FOR, "System.Threading.Tasks.ContinuationTaskFromTask"], "nobody"),

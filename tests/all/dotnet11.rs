@@ -109,7 +109,7 @@ fn threads_wait_for_what_the_program_made_them_wait_for() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 12);
+    assert_eq!(seen, 13);
     // The only holder of the lock that the writer waits for reads it.
     assert_eq!(wait_of(&"writer".into())["reader_tids"][0], tids["reader"]);
     assert_eq!(wait_of(&"bay".into())["kind"], "sleep");

@@ -341,7 +341,7 @@ fn lists_of_objects() {
         holds(name, &blocks, &[("blocks", List), ("locks", List)]);
         let lock = [
             ("kind", Text),
-            ("object", Address),
+            ("?object", Address),
             ("?type", Text),
             ("?owner", Object),
             ("owner_ended", Bool),

@@ -61,6 +61,8 @@ fn comparable(mut answer: Value) -> Value {
                     "cgroup",
                     "pss",
                     "private_dirty",
+                    // With the time of threads that have ended, which a core has no place for.
+                    "process_cpu_ms",
                     "shared",
                 ] {
                     map.remove(key);

@@ -54,8 +54,9 @@ fn libc_of(session: &Session<'_>) -> Option<Libc> {
     let process = session.process;
     let by_module = process.modules.iter().find_map(|module| libc::which(process, module)).map(|(libc, _)| libc);
     let by_stacks = || session.known_stacks().layout.map(|layout| layout.libc);
-    // A statically linked program with one thread has neither.
-    let by_malloc = || (!session.malloc().musl.is_empty()).then_some(Libc::Musl);
+    // A statically linked program with one thread has neither. Runtimes are not linked so, and malloc needs the map.
+    let may_be_static = || session.runtimes().is_empty();
+    let by_malloc = || (may_be_static() && !session.malloc().musl.is_empty()).then_some(Libc::Musl);
     by_module.or_else(by_stacks).or_else(by_malloc)
 }
 

@@ -64,7 +64,8 @@ const MAX_SECONDS: u64 = 100_000_000_000;
 /// the time of the others is subtracted there. gdb, createdump and QEMU leave all times 0.
 pub(super) fn settle_times(threads: &mut [Thread], pid: u32, producer: Producer) -> Option<Duration> {
     let total = |thread: &Thread| thread.cpu.map(|time| time.total()).unwrap_or_default();
-    if producer != Producer::Kernel && threads.iter().all(|thread| total(thread).is_zero()) {
+    let leaves_zeros = !matches!(producer, Producer::Kernel | Producer::Coremap | Producer::Live);
+    if leaves_zeros && threads.iter().all(|thread| total(thread).is_zero()) {
         threads.iter_mut().for_each(|thread| thread.cpu = None);
         return None;
     }

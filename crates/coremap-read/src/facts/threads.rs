@@ -205,7 +205,7 @@ impl FrameRow {
             0 => "",
             1 => " (by frame pointer)",
             2 => " (by scan)",
-            _ => " (by frame pointer; a frame may be missing before it)",
+            _ => " (by frame pointer, a frame may be missing before it)",
         }
     }
 

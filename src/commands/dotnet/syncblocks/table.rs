@@ -107,9 +107,6 @@ impl Render for SyncBlocksReport {
             doc.table(locks(&self.locks));
             doc.line(format!("{} held or waited for", count(self.locks.len() as u64, "lock")));
         }
-        if self.blocks.is_empty() && self.unread.is_empty() && !self.locks.is_empty() {
-            return doc;
-        }
         if self.blocks.is_empty() {
             let what = if self.unread.is_empty() || !self.locks.is_empty() { "sync blocks" } else { "locks" };
             doc.line(empty_line(what, &self.unread, ELSEWHERE));

@@ -62,12 +62,13 @@ pub(super) fn ask(session: &Session<'_>, limits: &Limits, show_data: bool, progr
     let dominators =
         DominatorLimits { nodes: limits.dominators, children: limits.children, least: limits.least_thousandths };
     let info = commands::info(session, show_data);
-    // These three use the same graph of the heap. It is large, so it is dropped before the others begin.
+    // These four use the same graph of the heap. It is large, so it is dropped before the others begin.
     let graphs = session.retain_graphs();
     let triage = commands::triage(session, &TriageOptions::default(), progress);
     let retained =
         managed.then(|| commands::retained(session, &RetainedOptions { top: limits.types, ..Default::default() }));
     let dominators = managed.then(|| retained::dominator_tree(session, dominators));
+    let holders = managed.then(|| commands::holders(session, Some(limits.holders), progress));
     drop(graphs);
     let mut answers = Answers {
         info,
@@ -82,7 +83,7 @@ pub(super) fn ask(session: &Session<'_>, limits: &Limits, show_data: bool, progr
         dominators,
         heap: managed.then(|| commands::heap(session, true)).filter(|heap| heap.gc.is_some()),
         leaks: has_blocks.then(|| commands::leaks(session, &LeaksOptions::default(), progress)),
-        holders: managed.then(|| commands::holders(session, Some(limits.holders), progress)),
+        holders,
         malloc: Some(malloc).filter(|malloc| malloc.total.committed > 0 || malloc.pymalloc.is_some()),
         anon: commands::anon(session, progress),
         written,

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::analysis::zero::ZeroMap;
+use crate::causes::ranking::Family;
 use crate::causes::verdict::verdict;
 use crate::causes::{self, Scene, last_words, ranking};
 use crate::commands::triage::analysis::budget::Budget;
@@ -80,6 +81,8 @@ fn missing(session: &Session<'_>, scene: Option<&Scene>, not_read: &[String], bu
 /// Explains where the memory went, most important cause first.
 pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progress) -> TriageReport {
     let mut budget = Budget::new(options.budget);
+    // Several parts need the graph of the heap.
+    let _graphs = session.retain_graphs();
     let map = session.map();
     let zeros = ZeroMap::scan(session, None, progress);
     let by_region = zeros.by_region(map.regions.len());
@@ -165,6 +168,10 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], used: Option<u64>, me
     for finding in findings.iter_mut() {
         let most = whole(finding).unwrap_or(u64::MAX);
         finding.share = finding.share.or_else(|| Some(share(finding.bytes?.min(most), used?)));
+        // Objects that were never written take up no memory.
+        if ranking::family(finding.id) == Family::Retained && most < ranking::HOLDER_BYTES {
+            finding.severity = finding.severity.min(Severity::Info);
+        }
         if let Some(command) = &mut finding.command {
             *command = format!("coremap {command} {core}");
         }

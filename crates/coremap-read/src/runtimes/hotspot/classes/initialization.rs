@@ -45,7 +45,7 @@ impl Classes<'_> {
 
     fn read_initializing(&self) -> Vec<Initialization> {
         let Some(state) = self.vm.constant("InstanceKlass::being_initialized") else { return Vec::new() };
-        let all = self.loaders().iter().flat_map(|loader| &loader.classes);
+        let all = self.loaders_if_complete().iter().flat_map(|loader| &loader.classes);
         let running = all.filter(|class| {
             // One byte in all releases, of a type without a width in the tables of newer ones.
             let at = self.vm.at("InstanceKlass", **class).addr_of("_init_state").ok();

@@ -42,6 +42,19 @@ impl Classes<'_> {
         })
     }
 
+    /// The class loaders, if all can be read. Otherwise none, and no warning: for questions to which they add a detail.
+    pub fn loaders_if_complete(&self) -> &[Loader] {
+        if self.loaders.get().is_none() {
+            let _phase = self.vm.process.enter(Phase::Types);
+            let mut out = Vec::new();
+            if self.read_loaders(&mut out).is_err() {
+                return &[];
+            }
+            return self.loaders.get_or_init(|| out);
+        }
+        if self.has_all_loaders() { self.loaders() } else { &[] }
+    }
+
     /// Whether all class loaders and their classes could be read.
     pub fn has_all_loaders(&self) -> bool {
         self.loaders();
