@@ -149,7 +149,9 @@ pub(crate) fn threads(a: &Value, b: &Value, wrong: &mut Vec<String>) {
             type_name(&own["type"], &other["type"], wrong);
         }
         let wait = |t: &Value, field: &str| t["waits_for"].get(field).cloned().unwrap_or_default();
-        for field in ["kind", "object", "owner"] {
+        // Without the runtime's thread, the native lock that it waits in is shown instead.
+        let replaced = thread["managed_id"].is_null() && !whole["managed_id"].is_null();
+        for field in ["kind", "object", "owner"].into_iter().filter(|_| !replaced) {
             equal_or_unknown(&wait(thread, field), &wait(whole, field), &format!("waits_for.{field}"), wrong);
         }
         frames(rows(thread, "frames"), rows(whole, "frames"), wrong);
@@ -215,9 +217,13 @@ fn frames(a: &[Value], b: &[Value], wrong: &mut Vec<String>) {
             // Found by lesser means, which it names.
             None if ["scan", "frame pointer", "frame"].contains(&frame["trust"].as_str().unwrap()) => {}
             None => wrong.push(format!(
-                "a {} frame by {} that was not there",
+                "a {} frame by {} that was not there: {} {} at {} with SP {}",
                 frame["kind"].as_str().unwrap_or_default(),
-                frame["trust"].as_str().unwrap_or_default()
+                frame["trust"].as_str().unwrap_or_default(),
+                frame["module"],
+                frame["method"],
+                frame["ip"],
+                frame["sp"]
             )),
         }
     }
