@@ -64,7 +64,10 @@ fn member(scene: &Scene, graph: &WaitGraph, node: NodeId) -> Option<String> {
     let noun = scene.noun(wait);
     Some(match wait.relation {
         JOINED => format!("{}{place} waits for {owner} to end", party.name),
-        relation => format!("{}{place} waits for {noun}, {relation} by {owner}", party.name),
+        relation => {
+            let likely = if graph.is_exact(node) { "" } else { "likely " };
+            format!("{}{place} waits for {noun}, {likely}{relation} by {owner}", party.name)
+        }
     })
 }
 

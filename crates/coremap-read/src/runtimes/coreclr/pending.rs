@@ -40,7 +40,7 @@ pub(super) struct PendingFacts {
 }
 
 impl CoreClr<'_> {
-    pub(super) fn pool(&self) -> Option<&Pool> {
+    fn pool(&self) -> Option<&Pool> {
         let read = || Pool::read(self.process(), self.types());
         self.pending_facts().pool.get_or_init(read).as_ref()
     }

@@ -15,6 +15,9 @@ use crate::runtimes::coreclr::CoreClr;
 use crate::runtimes::coreclr::tasks::{Node, Tasks};
 use crate::words::TaskEndKind;
 
+/// The thread pool as a party. There is one, and its object's name would say nothing.
+pub(super) const POOL: Addr = Addr::NULL;
+
 const SEMAPHORE: &str = "System.Threading.SemaphoreSlim";
 
 /// Beginning of the names of the library's methods, which wait for the program's.
@@ -280,7 +283,7 @@ impl CoreClr<'_> {
         let confidence = if end.exact { Confidence::Exact } else { Confidence::Derived };
         let party = match end.kind {
             TaskEndKind::Thread => end.tid.map(PartyId::Thread),
-            TaskEndKind::Pool => Some(PartyId::Pool(self.pool_address())),
+            TaskEndKind::Pool => Some(PartyId::Pool(POOL)),
             TaskEndKind::Semaphore => return self.place_of(places, end.object).owners,
             _ => None,
         };
@@ -291,9 +294,5 @@ impl CoreClr<'_> {
     fn name_of(&self, end: &TaskEnd) -> String {
         let method = end.methods.last().cloned().or_else(|| self.item(end.object));
         method.map_or_else(|| "a task".to_owned(), |name| short(&name))
-    }
-
-    pub(super) fn pool_address(&self) -> Addr {
-        self.pool().and_then(|pool| pool.address).unwrap_or(Addr::NULL)
     }
 }

@@ -7,6 +7,7 @@ use crate::facts::{ExecutorRow, ThreadRow};
 use crate::map::Confidence;
 use crate::runtimes::api::{Activity, Executor, PartyId, PendingTasks, TaskFact, WaitFact, WaitFacts};
 use crate::runtimes::coreclr::CoreClr;
+use crate::runtimes::coreclr::threads::task_waits::POOL;
 use crate::words::WaitKind;
 
 /// Beginnings of the names of methods, with what a thread does in them.
@@ -65,7 +66,7 @@ impl WaitFacts for CoreClr<'_> {
         let works = |row: &&ThreadRow| row.frames.iter().any(|frame| frame.own);
         let working: HashSet<u32> = rows.iter().filter(works).map(|row| row.tid).collect();
         let of_row = |row: ExecutorRow| Executor {
-            object: self.pool_address(),
+            object: POOL,
             kind: row.name,
             busy: row.tids.iter().copied().filter(|tid| working.contains(tid)).collect(),
             workers: row.tids,
