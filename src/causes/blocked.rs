@@ -16,6 +16,9 @@ const MOST: usize = 4;
 /// Minimum number of waiters behind a party that does not go on, to be a warning.
 const WAITERS: usize = 2;
 
+/// The same if the holder is only likely.
+const LIKELY_WAITERS: usize = 3;
+
 /// Minimum number of threads that wait for one object without an owner, to be reported.
 const GROUP: usize = 2;
 
@@ -121,7 +124,8 @@ fn holder(scene: &Scene, graph: &WaitGraph, root: NodeId, waiters: &[NodeId]) ->
         count(waiters.len() as u64, waiters.first().and_then(|node| scene.party(*node)).map_or("thread", word)),
         groups(scene, waiters).join("; ")
     );
-    let severe = is_blocked(party) && waiters.len() >= WAITERS;
+    let least = if confidence == Confidence::Exact { WAITERS } else { LIKELY_WAITERS };
+    let severe = is_blocked(party) && waiters.len() >= least;
     let severity = if severe { Severity::Warning } else { Severity::Info };
     let id = if waiters.len() < WAITERS { "lock-waiters" } else { "blocked-holder" };
     let finding = Finding::new(id, severity, text, waits.evidence);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::causes::parties::{JOINED, Party, Scene, groups, names};
+use crate::causes::parties::{JOINED, Party, Scene, groups, names, word};
 use crate::causes::wait_graph::{NodeId, WaitGraph};
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
@@ -37,12 +37,18 @@ pub(super) fn findings(scene: &Scene, graph: &WaitGraph) -> Vec<Finding> {
     (0..).zip(&graph.cycles).take(CYCLES).map(of_cycle).collect()
 }
 
+/// The word for these parties.
+fn noun(scene: &Scene, nodes: &[NodeId]) -> &'static str {
+    let is_task = |node: &NodeId| scene.party(*node).is_some_and(|party| word(party) == "task");
+    if nodes.iter().all(is_task) { "task" } else { "thread" }
+}
+
 /// Those who wait behind, as a sentence.
 fn behind_text(scene: &Scene, behind: &[NodeId]) -> String {
     if behind.is_empty() {
         return String::new();
     }
-    let whom = count(behind.len() as u64, "more thread");
+    let whom = count(behind.len() as u64, &format!("more {}", noun(scene, behind)));
     let verb = if behind.len() == 1 { "waits" } else { "wait" };
     format!(" {whom} {verb} behind: {}.", groups(scene, behind).join("; "))
 }
@@ -58,7 +64,10 @@ fn member(scene: &Scene, graph: &WaitGraph, node: NodeId) -> Option<String> {
     let noun = scene.noun(wait);
     Some(match wait.relation {
         JOINED => format!("{}{place} waits for {owner} to end", party.name),
-        relation => format!("{}{place} waits for {noun}, {relation} by {owner}", party.name),
+        relation => {
+            let likely = if graph.is_exact(node) { "" } else { "likely " };
+            format!("{}{place} waits for {noun}, {likely}{relation} by {owner}", party.name)
+        }
     })
 }
 
@@ -84,11 +93,12 @@ fn deadlock(scene: &Scene, graph: &WaitGraph, cycle: &[NodeId], behind: &[NodeId
         false => ("Likely deadlock", Severity::Warning, Confidence::Derived),
     };
     let who = match cycle.len() {
-        1 => "a thread waits for itself".to_owned(),
-        n => format!("{} wait for each other", count(n as u64, "thread")),
+        1 => format!("a {} waits for itself", noun(scene, cycle)),
+        n => format!("{} wait for each other", count(n as u64, noun(scene, cycle))),
     };
     let text = format!("{title}{what}: {who}. {}{more}.{}", members.join("; "), behind_text(scene, behind));
-    let missing = if exact { "" } else { "; not proven: some owners were inferred from frames" };
+    let missing =
+        if exact { "" } else { "; not proven: some owners were inferred from frames or from states of async methods" };
     let tids = tids(scene, cycle);
     let finding = Finding::new("deadlock", severity, text, format!("{}{missing}", evidence(scene, cycle)));
     finding.known(confidence).more(format!("threads{tids}")).fingerprinted(print(scene, cycle))

@@ -11,6 +11,7 @@ use crate::runtimes::api::{PendingMethod, PendingSemaphore, PendingTasks, TaskEn
 use crate::runtimes::coreclr::tasks::{
     AsyncMethods, Awaits, FoundEnd, Node, Pool, TaskContext, innermost_of, machine_of,
 };
+use crate::runtimes::coreclr::threads::Places;
 use crate::runtimes::coreclr::{CodeAt, CoreClr};
 use crate::words::TaskEndKind;
 
@@ -32,6 +33,10 @@ pub(super) struct PendingFacts {
     names: Mutex<HashMap<Addr, Option<String>>>,
     /// Whether a type is that of Task.Delay.
     timers: Mutex<HashMap<Addr, bool>>,
+    /// State machines by the type of their boxes.
+    machines: Mutex<HashMap<Addr, Option<Addr>>>,
+    /// Who waits for semaphores, and who likely has their places.
+    pub(super) places: OnceLock<Places>,
 }
 
 impl CoreClr<'_> {
@@ -72,16 +77,16 @@ impl CoreClr<'_> {
         let pointer = |name| self.object_in(delegate, name);
         let code = pointer("_methodPtrAux").or_else(|| pointer("_methodPtr"))?;
         let methods = self.methods();
-        let name = match methods.at(code) {
+        // Many queued items call one method.
+        self.name_by(code, &|| match methods.at(code) {
             Some(CodeAt::Method(method)) => Some(method.name.clone()),
             Some(CodeAt::Stub(_, name)) => name,
             _ => methods.stub_at(code).and_then(|(_, name)| name),
-        };
-        name.map(|name| printable(&name).into_owned())
+        })
     }
 
     /// Names of the methods of a node, innermost first.
-    fn methods_of(&self, node: &Node) -> Vec<String> {
+    pub(super) fn methods_of(&self, node: &Node) -> Vec<String> {
         if let Some(machine) = &node.machine {
             return self.machine_method(machine.method_table).into_iter().collect();
         }
@@ -124,9 +129,20 @@ impl CoreClr<'_> {
         is
     }
 
+    /// The state machine in objects of a type.
+    fn machine_in(&self, method_table: Addr) -> Option<Addr> {
+        let lock = || self.pending_facts().machines.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&method_table) {
+            return *known;
+        }
+        let machine = machine_of(self.types(), method_table);
+        lock().insert(method_table, machine);
+        machine
+    }
+
     /// What a queued item runs.
-    fn item(&self, item: Addr) -> Option<String> {
-        let machine = self.types().type_of(item).and_then(|method_table| machine_of(self.types(), method_table));
+    pub(super) fn item(&self, item: Addr) -> Option<String> {
+        let machine = self.types().type_of(item).and_then(|method_table| self.machine_in(method_table));
         let suspended = || innermost_of(self.types(), item)?.ip;
         let method = machine.and_then(|machine| self.machine_method(machine));
         if let Some(method) = method.or_else(|| self.suspended_method(suspended()?)) {

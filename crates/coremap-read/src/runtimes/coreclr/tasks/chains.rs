@@ -221,7 +221,8 @@ mod tests {
 
     /// A node of type `kind`. Nodes of type 1 are async methods.
     fn node(i: usize, kind: u64, next: &[u32]) -> Node {
-        let machine = Machine { method_table: Addr::new(1), at: 0, object: false, state: None, awaiters: Vec::new() };
+        let machine =
+            Machine { method_table: Addr::new(1), at: 0, object: false, state: None, this: None, awaiters: Vec::new() };
         Node {
             addr: Addr::new(0x1000 + i as u64),
             method_table: Addr::new(kind),

@@ -231,6 +231,13 @@ impl Node {
         !self.task && self.state == Some(0) && self.awaits == Awaits::Unknown
     }
 
+    /// The object whose async method it is, as its state machine has it. `None` for static methods.
+    pub fn this(&self, types: &TypeSystem<'_>) -> Option<Addr> {
+        let machine = self.machine.as_ref()?;
+        let at = self.machine_at(types)?.checked_add(machine.this?)?;
+        types.memory.ptr(at).ok().filter(|this| !this.is_null())
+    }
+
     fn state(&self, types: &TypeSystem<'_>) -> Option<i32> {
         let at = self.machine_at(types)?.checked_add(self.machine.as_ref()?.state?)?;
         types.memory.u32(at).ok().map(|s| s as i32)

@@ -18,6 +18,9 @@ const STATE_MACHINE: &str = "StateMachine";
 const COMPILERS: [(&str, &str); 4] =
     [("<>1__state", "<>u__"), ("$State", "$A"), ("$PC", "$awaiter"), ("ResumptionPoint", "awaiter")];
 
+/// Field of a state machine with the object whose method it is, by Roslyn.
+const THIS: &str = "<>4__this";
+
 /// Kinds of classes that the walk distinguishes by their base types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
@@ -37,6 +40,8 @@ pub struct Machine {
     pub(super) object: bool,
     /// Offset of the state in the state machine. `None` if there is none.
     pub(super) state: Option<u64>,
+    /// Offset of the object whose method it is. `None` for static methods, and for other compilers than Roslyn.
+    pub(super) this: Option<u64>,
     /// Start and end offsets of the awaiters in the state machine.
     pub(super) awaiters: Vec<(u64, u64)>,
 }
@@ -106,6 +111,7 @@ impl<'t, 'p> Shapes<'t, 'p> {
         };
         let compiler = COMPILERS.iter().find(|(state, _)| names.iter().any(|name| name == state));
         let state = compiler.and_then(|(state, _)| Some(named(&|n| n == *state).first()?.0 + shift));
+        let this = named(&|n| n == THIS).first().map(|(at, _)| at + shift);
         // Unrelated classes may have a field of that name too, but no state. A task with such a field is a box, whatever
         // its compiler calls the state.
         if state.is_none() && self.family(method_table) != Family::Task {
@@ -115,7 +121,7 @@ impl<'t, 'p> Shapes<'t, 'p> {
         // The last awaiter ends with the state machine. What follows in the box is not part of it.
         let end = self.value_size(machine).unwrap_or(u64::MAX - METHOD_TABLE);
         let awaiters = awaiters.into_iter().map(|(from, to)| (from + shift, to.unwrap_or(end) + shift)).collect();
-        Some(Machine { method_table: machine, at: field.offset, object, state, awaiters })
+        Some(Machine { method_table: machine, at: field.offset, object, state, this, awaiters })
     }
 
     /// Bytes of a value type's fields: its boxed size without header and MethodTable.

@@ -10,6 +10,7 @@ mod roles;
 mod stack_refs;
 pub mod sync_blocks;
 mod table;
+mod task_waits;
 mod wait_facts;
 mod waits;
 
@@ -22,4 +23,5 @@ pub use stack_refs::StackRefs;
 pub(crate) use stack_refs::{ConservativeRange, StackRef};
 pub(crate) use table::ThreadEntry;
 pub(super) use table::ThreadTable;
+pub(super) use task_waits::Places;
 pub(super) use waits::{Locks, row_of};

@@ -1,8 +1,14 @@
-//! What threads do outside of the process's own locks, by their frames.
+//! What threads do and wait for, for the wait graph.
 
-use crate::facts::ThreadRow;
-use crate::runtimes::api::{Activity, WaitFacts};
+use std::collections::{HashMap, HashSet};
+
+use crate::addr::Addr;
+use crate::facts::{ExecutorRow, ThreadRow};
+use crate::map::Confidence;
+use crate::runtimes::api::{Activity, Executor, PartyId, PendingTasks, TaskFact, WaitFact, WaitFacts};
 use crate::runtimes::coreclr::CoreClr;
+use crate::runtimes::coreclr::threads::task_waits::POOL;
+use crate::words::WaitKind;
 
 /// Beginnings of the names of methods, with what a thread does in them.
 const ACTIVITIES: [(&str, Activity); 21] = [
@@ -33,6 +39,42 @@ const ACTIVITIES: [(&str, Activity); 21] = [
 const LIBRARY_FRAMES: usize = 24;
 
 impl WaitFacts for CoreClr<'_> {
+    fn waits(&self, rows: &[ThreadRow]) -> Vec<(PartyId, WaitFact)> {
+        // Many threads may wait for one task.
+        let mut known: HashMap<Addr, Option<WaitFact>> = HashMap::new();
+        let mut of_row = |row: &ThreadRow| {
+            let wait = row.waits_for.as_ref().filter(|wait| !wait.object.is_null())?;
+            let read = || match wait.kind {
+                WaitKind::Task => self.task_wait(wait.object),
+                WaitKind::Semaphore => self.semaphore_wait(wait.object),
+                _ => None,
+            };
+            let mut fact = known.entry(wait.object).or_insert_with(read).clone()?;
+            // A task found on the stack of the thread that waits for it is not run by that thread.
+            let party = PartyId::Thread(row.tid);
+            fact.owners.retain(|owner| owner.party != party || owner.confidence == Confidence::Exact);
+            Some((party, fact))
+        };
+        rows.iter().filter(|row| row.frames.iter().any(|frame| frame.own)).filter_map(&mut of_row).collect()
+    }
+
+    fn tasks(&self) -> Vec<TaskFact> {
+        self.places().tasks.clone()
+    }
+
+    fn executors(&self, rows: &[ThreadRow]) -> Vec<Executor> {
+        let works = |row: &&ThreadRow| row.frames.iter().any(|frame| frame.own);
+        let working: HashSet<u32> = rows.iter().filter(works).map(|row| row.tid).collect();
+        let of_row = |row: ExecutorRow| Executor {
+            object: POOL,
+            kind: row.name,
+            busy: row.tids.iter().copied().filter(|tid| working.contains(tid)).collect(),
+            workers: row.tids,
+            queued: row.queued.into_iter().flatten().map(|queued| (queued.item, queued.count)).collect(),
+        };
+        PendingTasks::executors(self).into_iter().filter(|row| !row.tids.is_empty()).map(of_row).collect()
+    }
+
     fn activity(&self, thread: &ThreadRow) -> Option<Activity> {
         let library = thread.frames.iter().take_while(|frame| !frame.own).take(LIBRARY_FRAMES);
         let names = library.filter_map(|frame| frame.method.as_deref());
