@@ -43,12 +43,24 @@ fn running(scene: &Scene) -> Vec<Finding> {
     let of_place = |(place, parties): &(&str, Vec<&Party>)| {
         let first = parties.first()?;
         let verb = if parties.len() == 1 { "runs" } else { "run" };
-        let text =
-            format!("{} ({}) {verb} in {}.", count(parties.len() as u64, "thread"), names(parties), first.stack());
+        let text = format!(
+            "{} ({}) {verb} in {}{}.",
+            count(parties.len() as u64, "thread"),
+            names(parties),
+            first.stack(),
+            cpu(parties)
+        );
         let finding = Finding::new("running", Severity::Info, text, "innermost frames; no wait");
         Some(finding.known(Confidence::Derived).more("threads --group").fingerprinted(*place))
     };
     all.iter().take(MOST).filter_map(of_place).collect()
+}
+
+/// Processor time of threads, if the core has it.
+fn cpu(parties: &[&Party]) -> String {
+    let times = parties.iter().map(|party| party.cpu_ms);
+    let sum = times.sum::<Option<u64>>().filter(|sum| *sum > 0);
+    sum.map_or_else(String::new, |ms| format!(", after {:.1} s of processor time", ms as f64 / 1000.0))
 }
 
 /// Adds to a finding on a collection which of its users does not go on: a consumer that is stuck.
@@ -139,16 +151,24 @@ fn without_owner(scene: &Scene) -> Vec<Finding> {
     for (node, party) in (0..).zip(&scene.parties) {
         let is = |wait: &&WaitFact| wait.owners.is_empty() && !wait.idle && wait.relation != JOINED;
         let Some(wait) = party.wait.as_ref().filter(is) else { continue };
-        if party.works() && !party.main {
+        // Whoever waits for a lock of nobody waits forever, even the only thread.
+        if party.works() && (!party.main || wait.owner_ended) {
             by_object.entry(scene.noun(wait)).or_default().push(node);
         }
     }
-    let mut all: Vec<Vec<NodeId>> = by_object.into_values().filter(|nodes| nodes.len() >= GROUP).collect();
+    let mut all: Vec<Vec<NodeId>> = by_object.into_values().collect();
+    let ended = |nodes: &[NodeId]| {
+        nodes.iter().filter_map(|node| scene.party(*node)?.wait.as_ref()).any(|wait| wait.owner_ended)
+    };
+    all.retain(|nodes| nodes.len() >= GROUP || ended(nodes));
     all.sort_by_key(|nodes| Reverse(nodes.len()));
     let of_group = |nodes: &Vec<NodeId>| {
         let first = scene.party(*nodes.first()?)?;
         let wait = first.wait.as_ref()?;
         let (owner, severity) = match (wait.owner_ended, wait.relation) {
+            (true, _) if wait.owner_inherited => {
+                ("; the thread that held it is in the parent process and was not copied by fork", Severity::Warning)
+            }
             (true, _) => ("; the thread that held it has ended", Severity::Warning),
             (false, HELD) => ("; its owner is not known", Severity::Info),
             (false, _) => ("", Severity::Info),
@@ -262,7 +282,7 @@ mod tests {
         });
         let name = format!("t-{tid}");
         let place = place.map(str::to_owned);
-        Party { id: PartyId::Thread(tid), name, place, caller: None, activity, main: false, wait }
+        Party { id: PartyId::Thread(tid), name, place, caller: None, activity, main: false, cpu_ms: None, wait }
     }
 
     fn of(parties: Vec<Party>) -> Vec<Finding> {
@@ -282,6 +302,18 @@ mod tests {
         let text = &all[0].text;
         assert!(text.starts_with("t-1 is in a socket read (recv) in Feed.next and holds the Gate"), "{text}");
         assert!(text.contains("2 threads wait for it"), "{text}");
+    }
+
+    #[test]
+    fn a_lock_that_fork_left_held_is_a_warning_even_for_the_only_thread() {
+        let mut only = party(1, Some("Feed.next"), Some(9), None);
+        (only.name, only.main) = ("child".into(), true);
+        if let Some(wait) = &mut only.wait {
+            (wait.owners, wait.owner_ended, wait.owner_inherited) = (Vec::new(), true, true);
+        }
+        let all = of(vec![only]);
+        assert_eq!((all.len(), all[0].severity, all[0].id), (1, Severity::Warning, "lock-owner-ended"));
+        assert!(all[0].text.contains("parent process"), "{}", all[0].text);
     }
 
     #[test]
