@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::causes::native::CONDITION;
 use crate::causes::parties::{HELD, JOINED, Party, Scene, groups, names, word};
 use crate::causes::wait_graph::{NodeId, WaitGraph};
 use crate::map::Confidence;
@@ -101,7 +102,7 @@ fn is_lock(party: &Party) -> bool {
 fn end_text(scene: &Scene, party: &Party) -> String {
     match &party.wait {
         Some(wait) if party.activity.is_none() => {
-            format!("waits for {} in {}, and nobody is found who would end that", scene.noun(wait), party.stack())
+            format!("waits for {} in {} (nobody is found who would end that)", scene.noun(wait), party.stack())
         }
         _ => party.doing(),
     }
@@ -174,11 +175,31 @@ fn without_owner(scene: &Scene) -> Vec<Finding> {
             (false, _) => ("", Severity::Info),
         };
         let id = if wait.owner_ended { "lock-owner-ended" } else { "lock-waiters" };
-        let text = format!("{}{owner}.", groups(scene, nodes).join("; "));
+        let text = format!("{}{owner}.{}", groups(scene, nodes).join("; "), others(scene, wait));
         let finding = Finding::new(id, severity, text, wait.evidence).known(Confidence::Exact);
         Some(finding.more("threads --group").fingerprinted(first.place.clone().unwrap_or_default()))
     };
     all.iter().take(MOST).filter_map(of_group).collect()
+}
+
+/// What other threads do outside of the process, while some wait for a condition variable: they may have what is awaited.
+fn others(scene: &Scene, wait: &WaitFact) -> String {
+    if wait.r#type.as_deref() != Some(CONDITION) {
+        return String::new();
+    }
+    let is = |party: &&Party| {
+        let outside = party.activity.is_some_and(|activity| activity.is_outside() && activity != Activity::Sleep);
+        outside && party.works() && !party.main
+    };
+    let mut by_text: BTreeMap<String, Vec<&Party>> = BTreeMap::new();
+    for party in scene.parties.iter().filter(is) {
+        by_text.entry(party.doing()).or_default().push(party);
+    }
+    let most = by_text.iter().max_by_key(|(_, parties)| parties.len());
+    most.map_or_else(String::new, |(doing, parties)| {
+        let each = if parties.len() == 1 { "" } else { "each " };
+        format!(" Meanwhile {} ({}): {each}{doing}.", count(parties.len() as u64, "other thread"), names(parties))
+    })
 }
 
 /// What most of these threads do, with their number, and whether they do not go on.

@@ -23,7 +23,7 @@ mod blocked;
 mod deadlocks;
 pub(crate) mod holders;
 pub(crate) mod last_words;
-mod native;
+pub(crate) mod native;
 pub(crate) mod native_owner;
 mod native_words;
 mod parties;

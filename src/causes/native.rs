@@ -45,6 +45,18 @@ pub(super) fn activity(thread: &ThreadRow) -> Option<Activity> {
     CALLS.iter().find(|(names, _)| call.name.is_some_and(|name| names.contains(&name))).map(|(_, activity)| *activity)
 }
 
+/// What a condition variable is called. Nobody owns one, so whoever is busy may be the one to signal it.
+pub(super) const CONDITION: &str = "condition variable";
+
+/// The kind of a native object in words.
+pub(crate) fn kind(wait: &NativeWait) -> String {
+    match (wait.kind, wait.object) {
+        (WaitKind::Condition, _) => CONDITION.to_owned(),
+        (_, Some(object)) => object.to_owned(),
+        (kind, None) => kind.to_string(),
+    }
+}
+
 /// The wait of a thread as the wait graph needs it: with all owners, and what became of them.
 pub(super) fn fact(wait: &NativeWait) -> WaitFact {
     let is_there = |owner: &&Owner| matches!(owner.state, OwnerState::Alive | OwnerState::Unknown);
@@ -52,7 +64,12 @@ pub(super) fn fact(wait: &NativeWait) -> WaitFact {
     let gone = |state| wait.owners.iter().any(|owner| owner.state == state);
     WaitFact {
         object: wait.address,
-        r#type: Some(wait.object.map_or_else(|| wait.kind.to_string(), str::to_owned)),
+        r#type: Some(kind(wait)),
+        what: wait
+            .owners
+            .first()
+            .filter(|_| wait.kind == WaitKind::Join)
+            .map(|owner| format!("the end of thread {}", owner.tid)),
         owners: wait.owners.iter().filter(is_there).map(with).collect(),
         relation: match wait.kind {
             kind if kind.is_lock() => HELD,

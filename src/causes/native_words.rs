@@ -25,7 +25,7 @@ pub(super) fn finding(words: &LastWordsRow, signal: &str, thread: &str) -> Optio
         LastWordsKind::Malloc => format!("malloc found damage{said} in thread {thread}. {aborted}"),
         LastWordsKind::Fortify => format!("A check of the C library failed{said} in thread {thread}. {aborted}"),
         LastWordsKind::Exception if words.private => {
-            format!("Abort while {} was handled{said}, in thread {thread}. {aborted}", kind(words))
+            format!("Abort while an exception {} was handled{said}, in thread {thread}. {aborted}", kind(words))
         }
         LastWordsKind::Exception => {
             format!(
@@ -54,7 +54,7 @@ fn said(words: &LastWordsRow) -> String {
 }
 
 fn kind(words: &LastWordsRow) -> &str {
-    words.r#type.as_deref().unwrap_or("an exception without a type name")
+    words.r#type.as_deref().unwrap_or("of C++ (its type name is not in the core)")
 }
 
 fn fault(words: &LastWordsRow, signal: &str, thread: &str) -> String {
@@ -90,7 +90,7 @@ fn operand(operand: &OperandRow) -> String {
 /// A block as a sentence.
 fn block(found: &InvolvedBlockRow) -> String {
     let size = found.size.map_or_else(String::new, |size| format!(" of {}", count(size, "byte")));
-    let text = found.text.as_ref().map_or_else(String::new, |text| format!(", text \"{text}\""));
+    let text = found.text.as_ref().map_or_else(String::new, |text| format!(" (text \"{text}\")"));
     let over = found
         .overrun
         .map_or_else(String::new, |over| format!("; its text goes on {} past its end", count(over, "byte")));
@@ -134,7 +134,7 @@ mod tests {
             ..LastWordsRow::default()
         };
         let wanted = "malloc found damage: \"free(): invalid size\" in thread lane (7) in scan. The process aborted \
-                      (SIGABRT). The block 0x10 of 24 bytes, text \"collecto\" ends before the damage; its text goes on \
+                      (SIGABRT). The block 0x10 of 24 bytes (text \"collecto\") ends before the damage; its text goes on \
                       30 bytes past its end: a write past its end is the likely cause.";
         assert_eq!(text(&words).as_deref(), Some(wanted));
     }

@@ -36,7 +36,8 @@ use crate::units::{count, human};
 pub struct TriageOptions {
     /// Time limit. Analyses that would exceed it are skipped and listed. `None` means no limit.
     pub budget: Option<Duration>,
-    /// Includes the text of a C++ exception that was being handled at the end. The process never printed it.
+    /// Includes the text of a C++ exception that was being handled at the end, which the process never printed, and
+    /// more text of damaged malloc blocks.
     pub show_data: bool,
 }
 

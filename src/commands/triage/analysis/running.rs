@@ -9,6 +9,7 @@ use crate::analysis::{self, crash, native_waits};
 use crate::bytes::printable;
 use crate::causes::Scene;
 use crate::causes::last_words::{self, Ending};
+use crate::causes::native;
 use crate::commands::stacks::measure;
 use crate::commands::threads::{self, Doing, ThreadOptions};
 use crate::commands::triage::analysis::Found;
@@ -16,7 +17,7 @@ use crate::commands::triage::analysis::budget::Budget;
 use crate::map::Confidence;
 use crate::memory::Memory;
 use crate::native::locks::NativeWait;
-use crate::report::{Finding, FrameRow, FrameRowKind, Severity, ThreadRow};
+use crate::report::{Finding, FrameRow, FrameRowKind, LastWordsRow, Severity, ThreadRow};
 use crate::session::Session;
 use crate::sums::SaturatingSum;
 use crate::targets::{Arch, Producer, SignalInfo};
@@ -218,12 +219,32 @@ fn waits_for_child(thread: &ThreadRow) -> bool {
     matches!(first, Some("wait4" | "waitpid" | "__wait4" | "__waitpid"))
 }
 
-/// A native lock by the variable that contains it: `rates_lock (pthread_rwlock_t)`.
+/// A native object by the variable that contains it: `rates_lock (pthread_rwlock_t)`.
 fn variable(session: &Session<'_>, wait: &NativeWait) -> Option<String> {
     let variable = session.symbols().resolve_data(wait.address).filter(|variable| variable.sized)?;
     let offset = if variable.offset == 0 { String::new() } else { format!("+{:#x}", variable.offset) };
-    let kind = wait.object.map_or_else(|| wait.kind.to_string(), str::to_owned);
-    Some(format!("{}{offset} ({kind})", printable(&variable.name)))
+    Some(format!("{}{offset} ({})", printable(&variable.name), native::kind(wait)))
+}
+
+/// Maximum number of characters of a block's text that `--show-data` shows.
+const TEXT: usize = 48;
+
+/// Where a block's text may begin: in its destroyed size field, at its start, and behind the list pointers of a freed one.
+const BEFORE: u64 = 8;
+const TEXT_AT: [u64; 4] = [0, 8, 16, 24];
+
+/// Reads more of the text that a block of the last words begins with.
+fn lengthen(session: &Session<'_>, words: &mut LastWordsRow) {
+    for block in &mut words.blocks {
+        let Some(text) = &block.text else { continue };
+        let longer = TEXT_AT.iter().find_map(|offset| {
+            let at = block.address.checked_sub(BEFORE)?.checked_add(*offset)?;
+            let bytes = session.process.memory.look(at, TEXT).ok()?;
+            let bytes = bytes.into_iter().take_while(|byte| byte.is_ascii_graphic() || *byte == b' ').collect();
+            String::from_utf8(bytes).ok().filter(|found| found.starts_with(text.as_str()))
+        });
+        block.text = longer.or_else(|| block.text.take());
+    }
 }
 
 /// How the process ended, if it ended by itself.
@@ -237,7 +258,10 @@ fn ended(session: &Session<'_>, threads: &[ThreadRow], show_data: bool) -> Vec<F
     let Some(signal) = crash.signal else { return oom.into_iter().collect() };
     let first = thread.and_then(|thread| first_signal(session, thread));
     let info = first.as_ref().map(|(info, _)| *info).or(signal.info);
-    let said = analysis::last_words::last_words(session).map(|words| words.shown(show_data));
+    let mut said = analysis::last_words::last_words(session).map(|words| words.shown(show_data));
+    if let Some(words) = said.as_mut().filter(|_| show_data) {
+        lengthen(session, words);
+    }
     let number = first.as_ref().map_or(signal.number, |(info, _)| info.signo);
     let ending = Ending {
         signal: (number, crash::name(number)),
