@@ -59,8 +59,8 @@ fn running(scene: &Scene) -> Vec<Finding> {
 
 /// Processor time of threads, if the core has it.
 fn cpu(parties: &[&Party]) -> String {
-    let times = parties.iter().map(|party| party.cpu_ms);
-    let sum = times.sum::<Option<u64>>().filter(|sum| *sum > 0);
+    let sum = parties.iter().try_fold(0_u64, |sum, party| Some(sum.saturating_add(party.cpu_ms?)));
+    let sum = sum.filter(|sum| *sum > 0);
     sum.map_or_else(String::new, |ms| format!(", after {:.1} s of processor time", ms as f64 / 1000.0))
 }
 
