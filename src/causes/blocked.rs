@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::causes::native::CONDITION;
 use crate::causes::parties::{HELD, JOINED, Party, Scene, groups, names, word};
 use crate::causes::wait_graph::{NodeId, WaitGraph};
 use crate::map::Confidence;
@@ -46,12 +47,24 @@ fn running(scene: &Scene) -> Vec<Finding> {
     let of_place = |(place, parties): &(&str, Vec<&Party>)| {
         let first = parties.first()?;
         let verb = if parties.len() == 1 { "runs" } else { "run" };
-        let text =
-            format!("{} ({}) {verb} in {}.", count(parties.len() as u64, "thread"), names(parties), first.stack());
+        let text = format!(
+            "{} ({}) {verb} in {}{}.",
+            count(parties.len() as u64, "thread"),
+            names(parties),
+            first.stack(),
+            cpu(parties)
+        );
         let finding = Finding::new("running", Severity::Info, text, "innermost frames; no wait");
         Some(finding.known(Confidence::Derived).more("threads --group").fingerprinted(*place))
     };
     all.iter().take(MOST).filter_map(of_place).collect()
+}
+
+/// Processor time of threads, if the core has it.
+fn cpu(parties: &[&Party]) -> String {
+    let sum = parties.iter().try_fold(0_u64, |sum, party| Some(sum.saturating_add(party.cpu_ms?)));
+    let sum = sum.filter(|sum| *sum > 0);
+    sum.map_or_else(String::new, |ms| format!(", after {:.1} s of processor time", ms as f64 / 1000.0))
 }
 
 /// Adds to a finding on a collection which of its users does not go on: a consumer that is stuck.
@@ -92,7 +105,7 @@ fn is_lock(party: &Party) -> bool {
 fn end_text(scene: &Scene, party: &Party) -> String {
     match &party.wait {
         Some(wait) if party.activity.is_none() => {
-            format!("waits for {} in {}, and nobody is found who would end that", scene.noun(wait), party.stack())
+            format!("waits for {} in {} (nobody is found who would end that)", scene.noun(wait), party.stack())
         }
         _ => party.doing(),
     }
@@ -143,26 +156,54 @@ fn without_owner(scene: &Scene) -> Vec<Finding> {
     for (node, party) in (0..).zip(&scene.parties) {
         let is = |wait: &&WaitFact| wait.owners.is_empty() && !wait.idle && wait.relation != JOINED;
         let Some(wait) = party.wait.as_ref().filter(is) else { continue };
-        if party.works() && !party.main {
+        // Whoever waits for a lock of nobody waits forever, even the only thread.
+        if party.works() && (!party.main || wait.owner_ended) {
             by_object.entry(scene.noun(wait)).or_default().push(node);
         }
     }
-    let mut all: Vec<Vec<NodeId>> = by_object.into_values().filter(|nodes| nodes.len() >= GROUP).collect();
+    let mut all: Vec<Vec<NodeId>> = by_object.into_values().collect();
+    let ended = |nodes: &[NodeId]| {
+        nodes.iter().filter_map(|node| scene.party(*node)?.wait.as_ref()).any(|wait| wait.owner_ended)
+    };
+    all.retain(|nodes| nodes.len() >= GROUP || ended(nodes));
     all.sort_by_key(|nodes| Reverse(nodes.len()));
     let of_group = |nodes: &Vec<NodeId>| {
         let first = scene.party(*nodes.first()?)?;
         let wait = first.wait.as_ref()?;
         let (owner, severity) = match (wait.owner_ended, wait.relation) {
+            (true, _) if wait.owner_inherited => {
+                ("; the thread that held it is in the parent process and was not copied by fork", Severity::Warning)
+            }
             (true, _) => ("; the thread that held it has ended", Severity::Warning),
             (false, HELD) => ("; its owner is not known", Severity::Info),
             (false, _) => ("", Severity::Info),
         };
         let id = if wait.owner_ended { "lock-owner-ended" } else { "lock-waiters" };
-        let text = format!("{}{owner}.", groups(scene, nodes).join("; "));
+        let text = format!("{}{owner}.{}", groups(scene, nodes).join("; "), others(scene, wait));
         let finding = Finding::new(id, severity, text, wait.evidence).known(Confidence::Exact);
         Some(finding.more("threads --group").fingerprinted(first.place.clone().unwrap_or_default()))
     };
     all.iter().take(MOST).filter_map(of_group).collect()
+}
+
+/// What other threads do outside of the process, while some wait for a condition variable: they may have what is awaited.
+fn others(scene: &Scene, wait: &WaitFact) -> String {
+    if wait.r#type.as_deref() != Some(CONDITION) {
+        return String::new();
+    }
+    let is = |party: &&Party| {
+        let outside = party.activity.is_some_and(|activity| activity.is_outside() && activity != Activity::Sleep);
+        outside && party.works() && !party.main
+    };
+    let mut by_text: BTreeMap<String, Vec<&Party>> = BTreeMap::new();
+    for party in scene.parties.iter().filter(is) {
+        by_text.entry(party.doing()).or_default().push(party);
+    }
+    let most = by_text.iter().max_by_key(|(_, parties)| parties.len());
+    most.map_or_else(String::new, |(doing, parties)| {
+        let each = if parties.len() == 1 { "" } else { "each " };
+        format!(" Meanwhile {} ({}): {each}{doing}.", count(parties.len() as u64, "other thread"), names(parties))
+    })
 }
 
 /// What most of these threads do, with their number, and whether they do not go on.
@@ -266,7 +307,7 @@ mod tests {
         });
         let name = format!("t-{tid}");
         let place = place.map(str::to_owned);
-        Party { id: PartyId::Thread(tid), name, place, caller: None, activity, main: false, wait }
+        Party { id: PartyId::Thread(tid), name, place, caller: None, activity, main: false, cpu_ms: None, wait }
     }
 
     fn of(parties: Vec<Party>) -> Vec<Finding> {
@@ -286,6 +327,18 @@ mod tests {
         let text = &all[0].text;
         assert!(text.starts_with("t-1 is in a socket read (recv) in Feed.next and holds the Gate"), "{text}");
         assert!(text.contains("2 threads wait for it"), "{text}");
+    }
+
+    #[test]
+    fn a_lock_that_fork_left_held_is_a_warning_even_for_the_only_thread() {
+        let mut only = party(1, Some("Feed.next"), Some(9), None);
+        (only.name, only.main) = ("child".into(), true);
+        if let Some(wait) = &mut only.wait {
+            (wait.owners, wait.owner_ended, wait.owner_inherited) = (Vec::new(), true, true);
+        }
+        let all = of(vec![only]);
+        assert_eq!((all.len(), all[0].severity, all[0].id), (1, Severity::Warning, "lock-owner-ended"));
+        assert!(all[0].text.contains("parent process"), "{}", all[0].text);
     }
 
     #[test]

@@ -104,6 +104,15 @@ fn deadlock(scene: &Scene, graph: &WaitGraph, cycle: &[NodeId], behind: &[NodeId
     finding.known(confidence).more(format!("threads{tids}")).fingerprinted(print(scene, cycle))
 }
 
+/// Tasks of a type: `FutureTask tasks`, but not `task tasks`.
+fn tasks(kind: String) -> String {
+    match kind.strip_suffix("tasks") {
+        Some(_) => kind,
+        None if kind == "task" => "tasks".to_owned(),
+        None => format!("{kind} tasks"),
+    }
+}
+
 /// Whether all waits of a cycle are for the initialisation of a class.
 fn is_initialisation(scene: &Scene, cycle: &[NodeId]) -> bool {
     cycle.iter().all(|node| {
@@ -157,7 +166,7 @@ fn starved(scene: &Scene, graph: &WaitGraph, cycle: &[NodeId], pool: &Executor, 
         count(members.len() as u64, "worker"),
         scene.pool_name(pool),
         names(&members),
-        waits.and_then(|wait| wait.r#type.clone()).map_or_else(|| "tasks".to_owned(), |kind| format!("{kind} tasks")),
+        waits.and_then(|wait| wait.r#type.clone()).map_or_else(|| "tasks".to_owned(), tasks),
         count(queued, "queued task"),
         kinds.join(", "),
         behind_text(scene, behind)
@@ -191,6 +200,7 @@ mod tests {
             caller: None,
             activity: None,
             main: false,
+            cpu_ms: None,
             wait: Some(wait),
         }
     }

@@ -1,10 +1,13 @@
 //! How the process ended: the signal and its address, the exception that nobody handled, and where.
 
 use crate::addr::Addr;
+use crate::causes::native_words;
 use crate::causes::parties::{own_frames, title};
 use crate::map::Confidence;
+use crate::report::LastWordsRow;
 use crate::report::{ExceptionDetail, Finding, FrameRow, Severity, ThreadRow};
 use crate::runtimes::api::OutOfMemory;
+use crate::words::LastWordsKind;
 
 /// `si_code` of a signal that another process sent with `kill`.
 const SI_USER: i32 = 0;
@@ -18,7 +21,7 @@ const FAULTS: [i32; 4] = [4, 7, 8, 11];
 
 /// Addresses below this one are a null pointer plus the offset of a field. The kernel maps nothing below 64 KiB
 /// (vm.mmap_min_addr).
-const NULL_PAGE: u64 = 64 << 10;
+pub(super) const NULL_PAGE: u64 = 64 << 10;
 
 /// Maximum number of callers named, and of inner exceptions.
 const CALLERS: usize = 3;
@@ -40,6 +43,8 @@ pub(crate) struct Ending<'t> {
     /// Whether the thread waits for the program that wrote the core: the process started it at its end.
     pub(crate) dumps_itself: bool,
     pub(crate) thread: Option<&'t ThreadRow>,
+    /// What a native process left, without text that must not be shown.
+    pub(crate) words: Option<&'t LastWordsRow>,
 }
 
 /// The finding on the end of the process. `None` if the core was taken of a process that could go on.
@@ -53,7 +58,8 @@ pub(crate) fn crash(ending: &Ending<'_>, exception: impl Fn(Addr) -> Option<Exce
         Some(_) => FAULTS.contains(&number) || ending.by_kernel,
         None => FAULTS.contains(&number) || number == ABORT && (aborted || thrown.is_some()),
     };
-    if !itself {
+    let requested = ending.words.is_some_and(|words| words.kind == LastWordsKind::Requested) && !ending.dumps_itself;
+    if !itself || requested {
         return None;
     }
     let thread = ending.thread.map_or_else(|| "an unknown thread".to_owned(), name);
@@ -76,10 +82,16 @@ pub(crate) fn crash(ending: &Ending<'_>, exception: impl Fn(Addr) -> Option<Exce
             None => format!("{signal} in thread {thread}{place}."),
         },
     };
-    let finding = Finding::new("crash", Severity::Critical, text, "signal and si_code in the core's notes; stack");
+    let words = ending.words.filter(|_| thrown.is_none());
+    let left = words.and_then(|words| native_words::finding(words, signal, &format!("{thread}{place}")));
+    let how =
+        words.filter(|_| left.is_some()).map_or("signal and si_code in the core's notes; stack", |words| &words.how);
+    let confidence = words.filter(|_| left.is_some()).map_or(Confidence::Exact, |words| words.confidence);
+    let (id, text) = left.unwrap_or(("crash", text));
+    let finding = Finding::new(id, Severity::Critical, text, how);
     let command = ending.thread.map_or_else(|| "info".to_owned(), |thread| format!("threads --tid {}", thread.tid));
     let print = ending.thread.and_then(|thread| own_frames(&thread.frames).next()).map(title).unwrap_or_default();
-    Some(finding.known(Confidence::Exact).more(command).fingerprinted(format!("{signal} {print}")))
+    Some(finding.known(confidence).more(command).fingerprinted(format!("{signal} {print}")))
 }
 
 /// The finding on a failed allocation of a thread.
@@ -92,6 +104,11 @@ pub(crate) fn out_of_memory(thread: &ThreadRow, fact: &OutOfMemory) -> Finding {
 
 /// Joins what is one cause: a failed allocation, the end of its process, and the largest holder.
 pub(crate) fn join(findings: &mut Vec<Finding>) {
+    // The end by a stack overflow, and the stack that overflowed.
+    let ended = |finding: &Finding| finding.id == "stack-overflow" && finding.severity == Severity::Critical;
+    if findings.iter().any(ended) {
+        findings.retain(|finding| finding.id != "stack-overflow" || ended(finding));
+    }
     let Some(at) = findings.iter().position(|finding| finding.id == "out-of-memory") else { return };
     let thread = findings.get(at).and_then(|finding| finding.command.clone());
     let holder = findings.iter().filter(|finding| finding.id == "retained").max_by_key(|finding| finding.bytes);
@@ -178,6 +195,7 @@ mod tests {
             by_kernel: true,
             dumps_itself: false,
             thread: Some(&thread),
+            words: None,
         };
         crash(&ending, |_| None)
     }

@@ -12,7 +12,8 @@
 //! | `holders` | who holds memory, what it consists of, and names of objects by the program's own fields |
 //! | `native_owner` | native memory that managed objects point at |
 //! | `sizing` | managed heaps that are mostly free |
-//! | `last_words` | how the process ended |
+//! | `last_words`, `native_words` | how the process ended |
+//! | `native` | waits and activities of threads without a managed runtime |
 //! | `verdict` | whether nothing is wrong, or what was not judged |
 //!
 //! To add a rule, copy `blocked` for waits or `holders` for memory, give its finding a row in `ranking` and in
@@ -22,7 +23,9 @@ mod blocked;
 mod deadlocks;
 pub(crate) mod holders;
 pub(crate) mod last_words;
+pub(crate) mod native;
 pub(crate) mod native_owner;
+mod native_words;
 mod parties;
 pub(crate) mod ranking;
 pub(crate) mod sizing;

@@ -1,11 +1,13 @@
 //! Threads, tasks and pools as parties of the wait graph.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
 use crate::causes::deadlocks::INITIALISED;
+use crate::causes::native;
 use crate::causes::wait_graph::{Edges, NodeId, WaitGraph};
 use crate::map::Confidence;
+use crate::native::locks::NativeWait;
 use crate::report::{FrameRow, ThreadRow, WaitRow};
 use crate::runtimes::api::{
     Activity, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
@@ -27,6 +29,8 @@ pub(crate) struct Party {
     pub(crate) activity: Option<Activity>,
     /// Whether it is the first thread of the program, which starts others and waits for them.
     pub(crate) main: bool,
+    /// Processor time that it used, in milliseconds.
+    pub(crate) cpu_ms: Option<u64>,
     pub(crate) wait: Option<WaitFact>,
 }
 
@@ -71,8 +75,12 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Makes parties of threads, with what the runtimes know of their waits.
-    pub(crate) fn of_threads(threads: &[ThreadRow], facts: &[&dyn WaitFacts]) -> Scene {
+    /// Makes parties of threads, with what the runtimes and the native locks say of their waits.
+    pub(crate) fn of_threads(
+        threads: &[ThreadRow],
+        facts: &[&dyn WaitFacts],
+        natives: &BTreeMap<u32, NativeWait>,
+    ) -> Scene {
         let mut waits: HashMap<PartyId, WaitFact> = HashMap::new();
         let (mut executors, mut requests) = (Vec::new(), Vec::new());
         for runtime in facts {
@@ -80,21 +88,36 @@ impl Scene {
             executors.extend(runtime.executors(threads));
             requests.extend(runtime.requests(threads));
         }
+        let mut shared: HashMap<&str, usize> = HashMap::new();
+        for name in threads.iter().filter_map(system_name) {
+            *shared.entry(name).or_default() += 1;
+        }
+        let is_shared = |name: &str| shared.get(name).is_some_and(|number| *number > 1);
         let party = |thread: &ThreadRow| {
             let id = PartyId::Thread(thread.tid);
             // Functions without a name of their own, such as `<lambda>`, count if there is no other.
             let titles: Vec<String> = own_frames(&thread.frames).map(title).collect();
-            let named = titles.iter().filter(|title| !title.starts_with('<'));
+            let named = titles.iter().filter(|title| !is_nameless(title));
             let mut own = named.chain(&titles).cloned();
             let place = own.next();
-            let caller = own.find(|caller| Some(caller) != place.as_ref() && !caller.starts_with('<'));
+            let caller = own.find(|caller| Some(caller) != place.as_ref() && !is_nameless(caller));
             let sleeping = thread.waits_for.as_ref().filter(|row| sleeps(row)).map(|_| Activity::Sleep);
             let activity = sleeping.or_else(|| facts.iter().find_map(|runtime| runtime.activity(thread)));
+            let of_row = |row: &WaitRow| {
+                // A row has one owner, a native read-write lock may have several.
+                let native =
+                    natives.get(&thread.tid).filter(|wait| wait.address == row.object && wait.kind == row.kind);
+                native.map_or_else(|| of_row(row), native::fact)
+            };
             Party {
                 id,
-                name: name(thread),
+                name: match system_name(thread).filter(|name| is_shared(name)) {
+                    Some(name) => format!("{name} ({})", thread.tid),
+                    None => name(thread),
+                },
                 caller,
-                activity,
+                activity: activity.or_else(|| native::activity(thread)),
+                cpu_ms: thread.cpu_ms,
                 main: thread.role == Some("main") || thread.managed_name.as_deref() == Some("main"),
                 wait: waits.remove(&id).or_else(|| thread.waits_for.as_ref().filter(|row| !sleeps(row)).map(of_row)),
                 place,
@@ -189,6 +212,12 @@ pub(super) fn own_frames(frames: &[FrameRow]) -> impl Iterator<Item = &FrameRow>
     frames.iter().filter(move |frame| frame.own && frame.runtime.is_some() == managed)
 }
 
+/// Whether a function has no name of its own, such as `<lambda>`. Rust's begin with a bracket too:
+/// `<Index as Lookup>::find`.
+fn is_nameless(title: &str) -> bool {
+    title.starts_with('<') && !title.contains("::")
+}
+
 /// Whether a frame above the program's own is in managed code without a name.
 fn is_blind(frames: &[FrameRow]) -> bool {
     let nameless = |frame: &FrameRow| {
@@ -218,6 +247,7 @@ fn of_task(task: TaskFact) -> Party {
         caller: task.caller,
         activity: None,
         main: false,
+        cpu_ms: None,
         wait: task.wait,
     }
 }
@@ -228,6 +258,12 @@ pub(crate) fn word(party: &Party) -> &'static str {
         PartyId::Thread(_) => "thread",
         PartyId::Task(_) | PartyId::Pool(_) => "task",
     }
+}
+
+/// Name of a native thread, which it has from its creator unless it was given another.
+fn system_name(thread: &ThreadRow) -> Option<&str> {
+    let is_native = thread.managed_name.is_none() && thread.managed_id.is_none();
+    thread.name.as_deref().filter(|name| is_native && !name.is_empty())
 }
 
 fn name(thread: &ThreadRow) -> String {

@@ -22,6 +22,10 @@ pub(super) struct Triage {
     /// 1 if any of these findings is present. docs/causes.md lists the names
     #[arg(long, value_name = "CONDITION", value_parser = condition)]
     fail_if: Vec<Condition>,
+    /// Also print the text of an exception that a C++ program was handling when it ended, and more text of damaged
+    /// malloc blocks
+    #[arg(long)]
+    show_data: bool,
     #[command(flatten)]
     core: CoreArg,
 }
@@ -33,7 +37,7 @@ impl Command for Triage {
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        let options = TriageOptions { budget: Some(self.budget) };
+        let options = TriageOptions { budget: Some(self.budget), show_data: self.show_data };
         let mut report = watched(&process, &progress, || commands::triage(&session, &options, &progress));
         let conditions = commands::judge_findings(&self.fail_if, &report.findings);
         report.conditions.clone_from(&conditions);

@@ -84,7 +84,7 @@ impl Look {
                 }));
             }
             Part::Findings => {
-                let options = TriageOptions { budget: Some(BUDGET) };
+                let options = TriageOptions { budget: Some(BUDGET), show_data: false };
                 self.findings = Some(Arc::new(commands::triage(session, &options, progress)));
             }
             Part::Types => {

@@ -26,6 +26,7 @@ mod report;
 mod table;
 mod tree;
 
+pub(in crate::commands) use analysis::with_waits;
 pub use analysis::{Doing, ThreadOptions, doing, threads};
 pub use report::*;
 pub use table::folded;

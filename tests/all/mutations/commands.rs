@@ -175,7 +175,7 @@ fn summary(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 
 /// What is named and what is not make up all memory, and no finding is larger than all memory.
 fn triage(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let options = TriageOptions { budget: (rng.below(4) == 0).then_some(Duration::ZERO) };
+    let options = TriageOptions { budget: (rng.below(4) == 0).then_some(Duration::ZERO), show_data: rng.below(2) == 0 };
     let told = commands::triage(&o.session, &options, &o.silent);
     let unnamed: u64 = told.unnamed.iter().map(|row| row.bytes).sum();
     // With figures of the kernel, resident and swapped bytes count, and otherwise written ones.

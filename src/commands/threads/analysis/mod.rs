@@ -52,6 +52,15 @@ pub struct ThreadOptions {
 
 /// Unwinds the stacks of all requested threads.
 pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
+    with_waits(session, options, &native_waits::native_waits(session))
+}
+
+/// The same with native waits that are known already.
+pub(in crate::commands) fn with_waits(
+    session: &Session<'_>,
+    options: ThreadOptions,
+    native: &BTreeMap<u32, NativeWait>,
+) -> ThreadsReport {
     let (process, names) = (session.process, &Names::new(session));
     let runtimes = session.runtimes();
     session.warn_threads();
@@ -60,7 +69,6 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
             process.diag.partial(WarningCode::Heap, format!("{}: sync blocks: {note}", runtime.label()));
         }
     }
-    let native = native_waits::native_waits(session);
     let _phase = process.enter(Phase::Frames);
     let walker = session.walker(session.known_stacks());
     let mut rows = Rows::new(session, names);

@@ -37,6 +37,9 @@ use crate::units::{count, human};
 pub struct TriageOptions {
     /// Time limit. Analyses that would exceed it are skipped and listed. `None` means no limit.
     pub budget: Option<Duration>,
+    /// Includes the text of a C++ exception that was being handled at the end, which the process never printed, and
+    /// more text of damaged malloc blocks.
+    pub show_data: bool,
 }
 
 /// Minimum share of all bytes, and minimum bytes, for a subject to be the likely problem.
@@ -93,7 +96,7 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     native::malloc(session, &tally, &mut budget, progress, &mut found);
     native::stacks(session, &tally, &zeros, &mut found);
     anonymous::anonymous(session, &tally, &mut budget, progress, &mut found);
-    running::threads(session, &zeros, &mut budget, &mut found);
+    running::threads(session, &zeros, options.show_data, &mut budget, &mut found);
     heap::heap(session, &tally, &mut budget, progress, &mut found);
     let Found { mut findings, mut unnamed, scene, not_read } = found;
     findings.extend(scene.iter().flat_map(causes::waits));

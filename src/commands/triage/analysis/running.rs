@@ -4,17 +4,20 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
-use crate::analysis::crash;
 use crate::analysis::zero::ZeroMap;
+use crate::analysis::{self, crash, native_waits};
+use crate::bytes::printable;
 use crate::causes::Scene;
 use crate::causes::last_words::{self, Ending};
+use crate::causes::native;
 use crate::commands::stacks::measure;
 use crate::commands::threads::{self, Doing, ThreadOptions};
 use crate::commands::triage::analysis::Found;
 use crate::commands::triage::analysis::budget::Budget;
 use crate::map::Confidence;
 use crate::memory::Memory;
-use crate::report::{Finding, FrameRow, FrameRowKind, Severity, ThreadRow};
+use crate::native::locks::NativeWait;
+use crate::report::{Finding, FrameRow, FrameRowKind, LastWordsRow, Severity, ThreadRow};
 use crate::session::Session;
 use crate::sums::SaturatingSum;
 use crate::targets::{Arch, Producer, SignalInfo};
@@ -43,17 +46,20 @@ const BEGINS: [&str; 2] = ["System.Threading.", "System.Private.CoreLib.dll!"];
 /// Minimum share of a pool's threads in its most common place, in percent, for places to be listed one by one.
 const GATHERED: u64 = 10;
 
-pub(super) fn threads(session: &Session<'_>, zeros: &ZeroMap, budget: &mut Budget, found: &mut Found) {
+pub(super) fn threads(session: &Session<'_>, zeros: &ZeroMap, show_data: bool, budget: &mut Budget, found: &mut Found) {
     let count = session.process.threads().len() as u64;
     if !budget.allows("stacks of threads", count.saturating_mul(STACK), FOLLOWED) {
-        found.findings.extend(ended(session, &[]));
+        found.findings.extend(ended(session, &[], show_data));
         return;
     }
-    let report = threads::threads(session, ThreadOptions::default());
-    found.findings.extend(ended(session, &report.threads));
+    let natives = native_waits::native_waits(session);
+    let report = threads::with_waits(session, ThreadOptions::default(), &natives);
+    found.findings.extend(ended(session, &report.threads, show_data));
     let runtimes = session.runtimes();
     let facts: Vec<_> = runtimes.iter().filter_map(|runtime| runtime.wait_facts()).collect();
-    found.scene = Some(Scene::of_threads(&report.threads, &facts));
+    let mut scene = Scene::of_threads(&report.threads, &facts, &natives);
+    scene.labels.extend(natives.values().filter_map(|wait| Some((wait.address, variable(session, wait)?))));
+    found.scene = Some(scene);
     if count < MANY {
         return;
     }
@@ -213,8 +219,36 @@ fn waits_for_child(thread: &ThreadRow) -> bool {
     matches!(first, Some("wait4" | "waitpid" | "__wait4" | "__waitpid"))
 }
 
+/// A native object by the variable that contains it: `rates_lock (pthread_rwlock_t)`.
+fn variable(session: &Session<'_>, wait: &NativeWait) -> Option<String> {
+    let variable = session.symbols().resolve_data(wait.address).filter(|variable| variable.sized)?;
+    let offset = if variable.offset == 0 { String::new() } else { format!("+{:#x}", variable.offset) };
+    Some(format!("{}{offset} ({})", printable(&variable.name), native::kind(wait)))
+}
+
+/// Maximum number of characters of a block's text that `--show-data` shows.
+const TEXT: usize = 48;
+
+/// Where a block's text may begin: in its destroyed size field, at its start, and behind the list pointers of a freed one.
+const BEFORE: u64 = 8;
+const TEXT_AT: [u64; 4] = [0, 8, 16, 24];
+
+/// Reads more of the text that a block of the last words begins with.
+fn lengthen(session: &Session<'_>, words: &mut LastWordsRow) {
+    for block in &mut words.blocks {
+        let Some(text) = &block.text else { continue };
+        let longer = TEXT_AT.iter().find_map(|offset| {
+            let at = block.address.checked_sub(BEFORE)?.checked_add(*offset)?;
+            let bytes = session.process.memory.look(at, TEXT).ok()?;
+            let bytes = bytes.into_iter().take_while(|byte| byte.is_ascii_graphic() || *byte == b' ').collect();
+            String::from_utf8(bytes).ok().filter(|found| found.starts_with(text.as_str()))
+        });
+        block.text = longer.or_else(|| block.text.take());
+    }
+}
+
 /// How the process ended, if it ended by itself.
-fn ended(session: &Session<'_>, threads: &[ThreadRow]) -> Vec<Finding> {
+fn ended(session: &Session<'_>, threads: &[ThreadRow], show_data: bool) -> Vec<Finding> {
     let crash = crash::crash(session.process);
     let runtimes = session.runtimes();
     let thread = crash.tid.and_then(|tid| threads.iter().find(|thread| thread.tid == tid));
@@ -224,6 +258,10 @@ fn ended(session: &Session<'_>, threads: &[ThreadRow]) -> Vec<Finding> {
     let Some(signal) = crash.signal else { return oom.into_iter().collect() };
     let first = thread.and_then(|thread| first_signal(session, thread));
     let info = first.as_ref().map(|(info, _)| *info).or(signal.info);
+    let mut said = analysis::last_words::last_words(session).map(|words| words.shown(show_data));
+    if let Some(words) = said.as_mut().filter(|_| show_data) {
+        lengthen(session, words);
+    }
     let number = first.as_ref().map_or(signal.number, |(info, _)| info.signo);
     let ending = Ending {
         signal: (number, crash::name(number)),
@@ -232,6 +270,8 @@ fn ended(session: &Session<'_>, threads: &[ThreadRow]) -> Vec<Finding> {
         dumps_itself: session.process.producer() == Producer::Createdump && thread.is_some_and(waits_for_child),
         by_kernel: session.process.producer() == Producer::Kernel,
         thread: first.as_ref().map(|(_, thread)| thread).or(thread),
+        // A runtime's handler ends the process by a signal of its own.
+        words: said.as_ref().filter(|_| first.is_none()),
     };
     let exception = |at| runtimes.iter().find_map(|runtime| runtime.object(at)?.exception);
     oom.into_iter().chain(last_words::crash(&ending, exception)).collect()

@@ -51,6 +51,8 @@ pub struct WaitFact {
     pub relation: &'static str,
     /// Whether the owner has certainly ended.
     pub owner_ended: bool,
+    /// Whether it is a thread of the parent process, which fork left behind.
+    pub owner_inherited: bool,
     /// Whether a wait for it is what a thread without work does: an empty queue, an idle pool.
     pub idle: bool,
     /// The structure that proves the wait, in words.
