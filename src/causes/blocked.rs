@@ -101,6 +101,14 @@ fn is_lock(party: &Party) -> bool {
     party.wait.as_ref().is_some_and(|wait| wait.relation == HELD)
 }
 
+/// A party's name as the first word of a sentence. A name that the program gave stays as it is.
+fn at_the_beginning(name: &str) -> String {
+    match name.strip_prefix("thread ").filter(|id| id.bytes().all(|b| b.is_ascii_digit())) {
+        Some(id) => format!("Thread {id}"),
+        None => name.to_owned(),
+    }
+}
+
 /// What a party at the end of a chain does: its activity, or what it waits for.
 fn end_text(scene: &Scene, party: &Party) -> String {
     match &party.wait {
@@ -132,7 +140,7 @@ fn holder(scene: &Scene, graph: &WaitGraph, root: NodeId, waiters: &[NodeId]) ->
     let verb = if waiters.len() == 1 { "waits" } else { "wait" };
     let text = format!(
         "{} {} and {relation}; {} {verb} for it: {}.",
-        party.name,
+        at_the_beginning(&party.name),
         end_text(scene, party),
         count(waiters.len() as u64, waiters.first().and_then(|node| scene.party(*node)).map_or("thread", word)),
         groups(scene, waiters).join("; ")

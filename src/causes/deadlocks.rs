@@ -96,7 +96,7 @@ fn deadlock(scene: &Scene, graph: &WaitGraph, cycle: &[NodeId], behind: &[NodeId
         1 => format!("a {} waits for itself", noun(scene, cycle)),
         n => format!("{} wait for each other", count(n as u64, noun(scene, cycle))),
     };
-    let text = format!("{title}{what}: {who}. {}{more}.{}", members.join("; "), behind_text(scene, behind));
+    let text = format!("{title}{what}: {who}: {}{more}.{}", members.join("; "), behind_text(scene, behind));
     let missing =
         if exact { "" } else { "; not proven: some owners were inferred from frames or from states of async methods" };
     let tids = tids(scene, cycle);
@@ -217,7 +217,7 @@ mod tests {
         };
         let exact = of(Confidence::Exact);
         assert!(
-            exact.text.starts_with("Deadlock: 2 threads wait for each other. a in Desk.swap waits for the Lock at")
+            exact.text.starts_with("Deadlock: 2 threads wait for each other: a in Desk.swap waits for the Lock at")
         );
         assert!(exact.text.contains("held by b") && exact.text.contains("1 more thread waits behind"), "{exact:?}");
         let likely = of(Confidence::Derived);
