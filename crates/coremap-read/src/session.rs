@@ -177,7 +177,7 @@ impl<'p> Session<'p> {
     fn marks(&self, tid: u32) -> Vec<Mark> {
         let of = |runtime: &&dyn ManagedRuntime| runtime.threads().by_tid.get(&tid).cloned().unwrap_or_default();
         let mut marks: Vec<Mark> = self.runtimes().iter().flat_map(of).flat_map(|thread| thread.marks).collect();
-        let own = self.stacks().of(tid).map(|own| own.stack);
+        let own = self.known_stacks().of(tid).map(|own| own.stack);
         marks.sort_by_key(|mark| (own.is_some_and(|own| own.contains(mark.addr)), mark.addr));
         marks
     }

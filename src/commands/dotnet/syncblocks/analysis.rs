@@ -108,15 +108,15 @@ fn thread_names(session: &Session<'_>, runtime: &CoreClr<'_>) -> HashMap<Addr, S
 /// Native locks that threads wait for, those with most waiters first.
 fn native(session: &Session<'_>) -> Vec<LockRow> {
     let waits = native_waits(session);
-    let is_managed = |tid: u32| session.runtimes().iter().any(|runtime| runtime.threads().by_tid.contains_key(&tid));
+    let has_runtime = !session.runtimes().is_empty();
     let mut locks: BTreeMap<(LockKind, Addr), Vec<&NativeWait>> = BTreeMap::new();
     for wait in waits.values() {
         let kind = match wait.kind {
             WaitKind::Mutex => LockKind::Mutex,
             WaitKind::ReaderWriter => LockKind::ReaderWriter,
             // Threads of a runtime wait for its work in the runtime's own condition variables.
-            WaitKind::Condition if !is_managed(wait.tid) => LockKind::Condition,
-            WaitKind::Semaphore if !is_managed(wait.tid) => LockKind::Semaphore,
+            WaitKind::Condition if !has_runtime => LockKind::Condition,
+            WaitKind::Semaphore if !has_runtime => LockKind::Semaphore,
             _ => continue,
         };
         locks.entry((kind, wait.address)).or_default().push(wait);
