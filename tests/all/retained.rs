@@ -118,6 +118,10 @@ fn a_dominator_is_on_all_paths() {
         let (paths, _) = answer(&["gcroot", "--all", object["object"].as_str().unwrap()], core);
         let paths = paths["paths"].as_array().unwrap();
         assert!(!paths.is_empty(), "{object}");
+        // Words on stacks retain only what nothing else does.
+        let is_word = |path: &&Value| path["root_kind"] == "Stack (conservative)";
+        let only_words = paths.iter().all(|path| is_word(&path));
+        let paths: Vec<&Value> = paths.iter().filter(|path| only_words || !is_word(path)).collect();
         if object["dominator"].is_null() {
             let kinds: Vec<&Value> = paths.iter().map(|p| &p["root_kind"]).collect();
             let alone = kinds.windows(2).all(|w| w[0] == w[1]);
