@@ -27,6 +27,13 @@ const NO_LISTS: &[(&str, &str, &str)] = &[
     ("src/runtimes/graph/reduced_graph.rs", "while let Some(number) = next", "set bits of a row, upwards"),
     ("src/runtimes/api/linear.rs", "while at < stop", "objects, upwards, to the end of their part"),
     ("src/runtimes/hotspot/vm/tables.rs", "for _ in 0..limits::MAX_VM_TABLE_ROWS", "rows of an array, upwards"),
+    ("src/causes/holders/naming.rs", "loop {", "up a spanning tree, which has no circles"),
+    ("src/causes/holders/naming.rs", "for _ in 0..STEPS", "up a spanning tree, at most STEPS"),
+    (
+        "src/causes/holders/sentence.rs",
+        "while let Some(Parent::Object(up))",
+        "up a spanning tree, which has no circles",
+    ),
     ("src/process.rs", "while let Some(pointer) = word(at)", "the words of envp, upwards, at most MAX_ARGS"),
     ("src/process.rs", "while let Some(value) = word(at)", "the words of argv, downwards, at most MAX_ARGS"),
 ];

@@ -477,11 +477,12 @@ fn native_memory_is_divided_among_its_holders() {
         malloc: ChunkSum { count: blocks, bytes: 0x90 * blocks },
         mmap: ChunkSum { count: mapped, bytes: 0x2000 * mapped },
     };
-    let (live, dead) = (Some(HolderState::Live), Some(HolderState::Dead));
+    // A node's reference leads to no object: what no root reaches may have been referred to there.
+    let (live, unreached) = (Some(HolderState::Live), Some(HolderState::Unreached));
     let expected = [
         (Some("name"), live, 2, sum(1, 1), Some(sum(2, 0)), Some("Node.next".to_owned())),
         (Some("next"), live, 1, sum(2, 0), Some(sum(1, 0)), Some("Node.name".to_owned())),
-        (Some("name"), dead, 1, sum(2, 0), Some(sum(2, 0)), Some("Node.name".to_owned())),
+        (Some("name"), unreached, 1, sum(2, 0), Some(sum(2, 0)), Some("Node.name".to_owned())),
     ];
     assert_eq!(rows.len(), expected.len());
     for (row, expected) in rows.into_iter().zip(expected) {
@@ -489,7 +490,7 @@ fn native_memory_is_divided_among_its_holders() {
     }
     assert_eq!((answer.total.malloc.count, answer.reached), (4, sum(7, 1)));
     let by_state: Vec<_> = answer.by_state.iter().map(|sum| (sum.state, sum.reached)).collect();
-    assert_eq!(by_state, [(live, sum(5, 1)), (dead, sum(2, 0))]);
+    assert_eq!(by_state, [(live, sum(5, 1)), (unreached, sum(2, 0))]);
 }
 
 /// What no root reaches is called unreachable, and what a collection would free, only as far as that was checked.

@@ -32,7 +32,8 @@ fn what_a_program_leaks_comes_first() {
     ] {
         let name = format!("shape-{shape}");
         let answer = triage(&name);
-        let first = &findings(&answer)[0];
+        // The programs abort to be dumped, which comes first.
+        let first = findings(&answer).iter().find(|finding| finding["id"] != "crash").unwrap();
         let text = first["text"].as_str().unwrap();
         assert_eq!((first["id"].as_str().unwrap(), first["severity"].as_str().unwrap()), id, "{name}: {text}");
         assert!(text.contains(words), "{name}: {text}");

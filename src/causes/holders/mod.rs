@@ -1,5 +1,6 @@
 //! Who holds memory: named variables and frames first, then what they own, down to the collection and its elements.
 
+mod absent;
 mod bounds;
 mod descent;
 mod elements;
@@ -16,6 +17,9 @@ use crate::causes::holders::roots::NamedRoots;
 use crate::report::Finding;
 use crate::runtimes::api::ObjectNames;
 use crate::runtimes::graph::{GraphError, OwnerTree, Retained};
+use crate::session::Session;
+
+pub(crate) use absent::{LARGE, not_there, untouched};
 
 /// Findings on one heap, and names of the objects that were asked for.
 #[derive(Default)]
@@ -30,6 +34,7 @@ pub(crate) struct Holders {
 
 /// Finds who holds most of a heap, names `wanted` objects, and the holders of `objects`.
 pub(crate) fn holders<'g>(
+    session: &Session<'_>,
     retained: &Retained<'g>,
     names: &mut ObjectNames<'g>,
     rooted: &RuntimeRoots<'_>,
@@ -51,9 +56,11 @@ pub(crate) fn holders<'g>(
     let owners = objects.iter().filter_map(|at| Some((*at, namer.holder(namer.tree.node(*at)?)?))).collect();
     let labels = wanted.iter().filter_map(|at| Some((*at, namer.label(*at)?))).collect();
     let found = descent::find(&mut namer, retained.total.size);
+    let absent = absent::absent(session, &namer, &found);
+    let not_there = not_there(session);
     let (mut findings, mut users) = (Vec::new(), Vec::new());
-    for holder in &found {
-        if let Some(finding) = sentence::finding(&mut namer, holder, retained, rooted) {
+    for (holder, absent) in found.iter().zip(absent) {
+        if let Some(finding) = sentence::finding(&mut namer, holder, retained, rooted, (absent, not_there)) {
             users.push((findings.len(), sentence::users(&mut namer, holder, rooted)));
             findings.push(finding);
         }

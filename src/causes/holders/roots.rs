@@ -24,9 +24,14 @@ enum Tier {
     Thread,
     /// Words on stacks that may be references.
     Word,
+    /// Variables whose names are unknown, of objects that contain static variables.
+    Unnamed,
 }
 
-const TIERS: usize = 7;
+const TIERS: usize = 8;
+
+/// Maximum number of roots with variables whose names are unknown.
+const MAX_ROOTS: usize = 1 << 22;
 
 /// Index of the tier of threads.
 pub(super) const THREADS: usize = Tier::Thread as usize;
@@ -42,6 +47,8 @@ pub(super) enum RootName {
     Thread(u32),
     /// A kind of root, in the runtime's words.
     Kind(&'static str),
+    /// A static variable whose name is unknown.
+    Unnamed,
 }
 
 /// All roots of a heap, by tier.
@@ -73,6 +80,17 @@ impl NamedRoots {
             };
             all.push((tier, name, root.object));
         }
+        // No object may be lost because the name of its variable could not be read.
+        let mut reader = names.heap.reader();
+        for container in &containers {
+            reader.each(container.get(), |_, to| {
+                let object = Addr::new(to);
+                if !hidden.contains(&object) {
+                    all.push((Tier::Unnamed, RootName::Unnamed, object));
+                }
+                all.len() < MAX_ROOTS
+            });
+        }
         all.sort_by_key(|(tier, ..)| *tier);
         let mut ends = [0; TIERS];
         for (end, tier) in ends.iter_mut().zip([
@@ -83,6 +101,7 @@ impl NamedRoots {
             Tier::Other,
             Tier::Thread,
             Tier::Word,
+            Tier::Unnamed,
         ]) {
             *end = all.partition_point(|(of, ..)| *of <= tier);
         }

@@ -2,6 +2,7 @@
 
 use crate::addr::Addr;
 use crate::analysis::roots::RuntimeRoots;
+use crate::causes::holders::absent::{Absent, LARGE};
 use crate::causes::holders::bounds::bound;
 use crate::causes::holders::descent::Holder;
 use crate::causes::holders::elements::beneath;
@@ -19,13 +20,14 @@ const TYPES: usize = 2;
 const WAY: usize = 6;
 
 /// Minimum share of a holder's bytes, in percent, of a type below the elements that is named.
-const LARGE: u64 = 10;
+const SHARE: u64 = 10;
 
 pub(super) fn finding(
     namer: &mut Namer<'_, '_, '_, '_>,
     holder: &Holder,
     retained: &Retained<'_>,
     rooted: &RuntimeRoots<'_>,
+    (absent, not_there): (Absent, &str),
 ) -> Option<Finding> {
     let (&top, &container) = holder.top.first().zip(holder.container.first())?;
     let live = retained.total.size;
@@ -53,7 +55,7 @@ pub(super) fn finding(
     let inner: Vec<String> = beneath(namer, &holder.container)
         .into_iter()
         .filter(|(kind, _, bytes)| {
-            Some(*kind) != main.map(|main| main.0) && bytes.saturating_mul(100) >= holder.bytes.saturating_mul(LARGE)
+            Some(*kind) != main.map(|main| main.0) && bytes.saturating_mul(100) >= holder.bytes.saturating_mul(SHARE)
         })
         .take(TYPES)
         .map(|(kind, count, bytes)| format!("{} {} ({})", exact(count), namer.type_name(kind).shown(), round(bytes)))
@@ -63,17 +65,36 @@ pub(super) fn finding(
     let limit = limited.as_ref().map_or_else(String::new, |limit| format!(" It is at its limit ({limit})."));
     let whole = if complete { "live objects" } else { "the objects reached" };
     let share = holder.bytes.saturating_mul(100).checked_div(live).unwrap_or(0);
-    let text = format!("{}, {share} % of {whole}: {who} retains {what}{inner}.{note}{limit}", round(holder.bytes));
-    let severity = if limited.is_some() { Severity::Info } else { ranking::of_holder(holder.bytes, live) };
+    let (bytes, parts) = (holder.bytes.saturating_sub(absent.untouched), parts(absent, not_there));
+    let text =
+        format!("{}, {share} % of {whole}: {who} retains {what}{inner}.{parts}{note}{limit}", round(holder.bytes));
+    let severity = if limited.is_some() {
+        Severity::Info
+    } else {
+        ranking::of_holder(bytes.saturating_sub(absent.soft), live.saturating_sub(absent.untouched))
+    };
     let address = namer.tree.address(container)?;
     let mut evidence = format!("tree of owners; {}", way(namer, container, &root));
     if !complete {
         evidence.push_str(&format!("; not read: {}", rooted.not_read.join(", ")));
     }
-    let finding = Finding::new("retained", severity, text, evidence).about(holder.bytes);
+    let finding = Finding::new("retained", severity, text, evidence).about(bytes);
     let finding = finding.known(Confidence::Derived).more(format!("gcroot {address}")).within("managed-heap");
     let element = main.map(|main| namer.type_name(main.0).to_string()).unwrap_or_default();
     Some(finding.fingerprinted(format!("{} {element}", field.unwrap_or(root))))
+}
+
+/// What part of a holder's bytes is no reason to act.
+fn parts(absent: Absent, not_there: &str) -> String {
+    let mut text = String::new();
+    if absent.untouched >= LARGE {
+        text.push_str(&format!(" {} of it {not_there}.", round(absent.untouched)));
+    }
+    if absent.soft >= LARGE {
+        let soft = round(absent.soft);
+        text.push_str(&format!(" {soft} of it only through soft references, which are cleared when memory is short."));
+    }
+    text
 }
 
 /// The elements, with their number: those of the program, else the most frequent ones.
@@ -118,6 +139,7 @@ fn root_text(namer: &Namer<'_, '_, '_, '_>, node: TreeNode) -> String {
         Some(RootName::Frame(None, _)) => "a stack".to_owned(),
         Some(RootName::Thread(tid)) => format!("thread {tid}"),
         Some(RootName::Kind(kind)) => format!("a root ({kind})"),
+        Some(RootName::Unnamed) => "a static variable without a name".to_owned(),
         None => "an unknown root".to_owned(),
     }
 }

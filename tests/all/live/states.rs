@@ -53,7 +53,9 @@ fn freed_locked_and_huge_pages_are_findings() {
                 continue;
             }
             let finding = finding.unwrap_or_else(|| panic!("no {id}: {answer:#}"));
-            assert_eq!(number(&finding["bytes"]), kernel, "{finding}");
+            // The kernel counts a page as freed lazily when a batch of them is full.
+            let later = if id == "freed-lazily" { 20 * MIB } else { 0 };
+            assert!((kernel..=kernel + later).contains(&number(&finding["bytes"])), "{kernel}: {finding}");
             // It counts in another finding.
             let within = findings.iter().find(|f| f["id"] == finding["within"] && f["within"].is_null());
             assert!(within.is_some(), "{finding}");

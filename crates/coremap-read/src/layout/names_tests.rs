@@ -13,11 +13,7 @@ use super::{
 };
 
 /// Fields that no table has, only descriptors of newer runtimes, and why they are requested.
-const FROM_DESCRIPTOR: &[(&str, &str, &str)] = &[
-    ("Exception", "_message", "without it the field is found by its name in metadata"),
-    ("Exception", "_innerException", "as the message"),
-    ("Exception", "_HResult", "as the message"),
-];
+const FROM_DESCRIPTOR: &[(&str, &str, &str)] = &[];
 
 /// Globals that no table has, and why they are requested.
 const GLOBALS_FROM_DESCRIPTOR: &[(&str, &str)] = &[

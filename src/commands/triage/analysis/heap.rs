@@ -110,7 +110,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
                 walked.push(rooted.id);
             }
             keepers.push_str(&buffers::keepers(rooted, retained, names));
-            match holders::holders(retained, names, rooted, &wanted, &owners) {
+            match holders::holders(session, retained, names, rooted, &wanted, &owners) {
                 Ok(Holders { findings: mut of_holders, labels: of_objects, owners, users }) => {
                     if let Some(scene) = &found.scene {
                         causes::add_users(scene, &mut of_holders, &users);

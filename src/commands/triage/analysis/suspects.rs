@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange};
-use crate::analysis::resident::{is_known, with_rss, written};
 use crate::analysis::roots::{RuntimeRoots, path_row};
+use crate::causes::holders::{LARGE as ARRAY, not_there, untouched};
 use crate::commands::triage::analysis::budget::Budget;
 use crate::map::Confidence;
 use crate::report::{Finding, RootPathRow, Severity};
@@ -25,8 +25,7 @@ const MUCH: u64 = 10;
 /// If large children have this share of an object's retained bytes, in percent, the search continues below the object.
 const WAY: u64 = 50;
 
-/// Minimum size of an array whose pages may never have been written, in bytes, and maximum number of arrays measured.
-const ARRAY: u64 = 64 << 10;
+/// Maximum number of arrays whose pages may never have been written that are measured.
 const ARRAYS: usize = 1 << 20;
 
 /// Maximum number of suspects reported.
@@ -73,10 +72,7 @@ pub(super) fn suspects(
     let mut out = Vec::new();
     let mut objects = Vec::new();
     let absent = absent(session, retained, names, &found);
-    let not_there = match with_rss(session) {
-        Some(_) => "is neither resident nor in swap",
-        None => "is pages of zeros, as if never written",
-    };
+    let not_there = not_there(session);
     // An object that is not reached may be alive.
     let whole = if runtime_roots.not_read.is_empty() { "live objects" } else { "the objects reached" };
     for (suspect, absent) in found.iter().zip(absent) {
@@ -165,17 +161,8 @@ fn absent(
             large.push((AddrRange::sized(object, own), suspect));
         }
     }
-    large.retain(|(range, _)| is_known(session, *range));
-    large.sort_unstable();
-    large.dedup_by(|next, kept| next.0.start < kept.0.end);
-    let written = written(session, &large, suspects.len());
-    for (range, suspect) in &large {
-        if let Some(sum) = out.get_mut(*suspect) {
-            sum.untouched = sum.untouched.saturating_add(range.len());
-        }
-    }
-    for (sum, written) in out.iter_mut().zip(written) {
-        sum.untouched = written.map_or(0, |written| sum.untouched.saturating_sub(written));
+    for (sum, untouched) in out.iter_mut().zip(untouched(session, large, suspects.len())) {
+        sum.untouched = untouched;
     }
     out
 }

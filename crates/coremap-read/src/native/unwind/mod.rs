@@ -284,8 +284,11 @@ impl<'p> Unwinder<'p> {
             let mut regs = step.regs.clone();
             regs.set_ip(word);
             regs.set_sp(above);
-            // Code that is not in the core may be a call.
-            if self.is_code(regs.ip()) && self.follows_call(regs.ip()) != Some(false) {
+            // Code that is not in the core may be a call. Nothing calls a signal's trampoline, nor ends a call at the
+            // first byte of a mapping.
+            let before = Addr::new(word).saturating_sub(1);
+            let may_follow = self.is_code(before) && self.follows_call(regs.ip()) != Some(false);
+            if self.is_code(regs.ip()) && may_follow && !self.is_signal_return(regs.ip()) {
                 out.push(UnwoundFrame { regs, exact: false, trust: Trust::Scan });
             }
             at = above;

@@ -1,12 +1,12 @@
 //! Names of the fields, elements and static variables through which objects are referenced.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::addr::Addr;
 use crate::diag::WarningCode;
 use crate::limits;
-use crate::runtimes::api::TypeIndex;
+use crate::runtimes::api::{self, TypeIndex};
 use crate::runtimes::coreclr::heap::Heap;
 use crate::runtimes::coreclr::threads::threads;
 use crate::runtimes::coreclr::types::{FieldDesc, FieldStorage, Scope, TypeSystem};
@@ -69,9 +69,20 @@ impl Heap<'_> {
         out
     }
 
+    /// Modules that the runtime lists, and those of the heap's types: the core may lack the list.
     fn all_modules(&self) -> Arc<[Addr]> {
+        let find = || {
+            let mut all = self.types.loaded_modules();
+            let mut known: HashSet<Addr> = all.iter().copied().collect();
+            for kind in 0..api::Heap::types(self) as u32 {
+                let module =
+                    self.method_table(TypeIndex(kind)).and_then(|info| self.types.module_of(info.address).ok());
+                all.extend(module.filter(|module| known.insert(*module)));
+            }
+            all.into()
+        };
         let mut looked = self.statics.0.lock().unwrap_or_else(PoisonError::into_inner);
-        looked.modules.get_or_insert_with(|| self.types.loaded_modules().into()).clone()
+        looked.modules.get_or_insert_with(find).clone()
     }
 
     /// Static references of a module's types, by address.

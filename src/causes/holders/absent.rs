@@ -1,0 +1,81 @@
+//! Bytes that a holder retains, but that are no reason to act: pages that were never written, and what a collection
+//! frees by itself.
+
+use crate::addr::AddrRange;
+use crate::analysis::resident::{is_known, with_rss, written};
+use crate::causes::holders::descent::Holder;
+use crate::causes::holders::naming::Namer;
+use crate::runtimes::graph::TreeNode;
+use crate::session::Session;
+use crate::sums::SaturatingSum;
+
+/// Minimum size of an object whose pages may never have been written, in bytes, and minimum bytes that are told.
+pub(crate) const LARGE: u64 = 64 << 10;
+
+/// Maximum number of objects measured.
+const MEASURED: usize = 1 << 20;
+
+/// Such bytes of one holder.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Absent {
+    /// Pages of large objects that take up no memory.
+    pub(super) untouched: u64,
+    /// Bytes that the holder has only through soft references. A collection frees them before an allocation fails.
+    pub(super) soft: u64,
+}
+
+/// Measures each holder. Its subtree is followed only where it is large.
+pub(super) fn absent(session: &Session<'_>, namer: &Namer<'_, '_, '_, '_>, holders: &[Holder]) -> Vec<Absent> {
+    let mut out = vec![Absent::default(); holders.len()];
+    let mut large = Vec::new();
+    for (index, (holder, sum)) in holders.iter().zip(&mut out).enumerate() {
+        let mut open: Vec<(TreeNode, bool)> = holder.container.iter().map(|node| (*node, false)).collect();
+        while let Some((node, below_soft)) = open.pop() {
+            let bytes = namer.tree.bytes(node);
+            if bytes < LARGE {
+                continue;
+            }
+            let children = namer.tree.children(node);
+            let below: u64 = children.iter().map(|child| namer.tree.bytes(*child)).saturating_sum();
+            let own = bytes.saturating_sub(below);
+            let is_soft = namer.names.heap.is_soft_reference(namer.tree.kind(node));
+            if is_soft && !below_soft {
+                sum.soft = sum.soft.saturating_add(below);
+            }
+            if own >= LARGE && large.len() < MEASURED {
+                large.extend(namer.tree.address(node).map(|at| (AddrRange::sized(at, own), index)));
+            }
+            open.extend(children.iter().map(|child| (*child, below_soft || is_soft)));
+        }
+    }
+    for (sum, untouched) in out.iter_mut().zip(untouched(session, large, holders.len())) {
+        sum.untouched = untouched;
+    }
+    out
+}
+
+/// Bytes of each group of objects that take up no memory. Objects of which that is not known count as written.
+pub(crate) fn untouched(session: &Session<'_>, mut objects: Vec<(AddrRange, usize)>, groups: usize) -> Vec<u64> {
+    objects.retain(|(range, _)| is_known(session, *range));
+    objects.sort_unstable();
+    objects.dedup_by(|next, kept| next.0.start < kept.0.end);
+    let mut out = vec![0_u64; groups];
+    for (range, group) in &objects {
+        if let Some(sum) = out.get_mut(*group) {
+            *sum = sum.saturating_add(range.len());
+        }
+    }
+    let written = written(session, &objects, groups);
+    for (sum, written) in out.iter_mut().zip(written) {
+        *sum = written.map_or(0, |written| sum.saturating_sub(written));
+    }
+    out
+}
+
+/// How it is known that pages take up no memory.
+pub(crate) fn not_there(session: &Session<'_>) -> &'static str {
+    match with_rss(session) {
+        Some(_) => "is neither resident nor in swap",
+        None => "is pages of zeros, as if never written",
+    }
+}
