@@ -39,11 +39,15 @@ pub(super) fn finding(
         1 => String::new(),
         count => format!("{} × ", exact(count as u64)),
     };
+    let main = holder.elements.by_kind.first().copied();
+    // Objects without elements are what the variable retains.
+    let is_all =
+        main.is_some_and(|(of, count, _)| of == namer.tree.kind(container) && count == holder.container.len() as u64);
     let who = match &field {
+        Some(field) if is_all => field.clone(),
         Some(field) => format!("{field} ({several}{kind})"),
         None => format!("{several}{kind} of {root}"),
     };
-    let main = holder.elements.by_kind.first().copied();
     let what = what(namer, holder);
     let note = main.and_then(|(kind, ..)| {
         let of_kind = |node: &&TreeNode| namer.tree.kind(**node) == kind;

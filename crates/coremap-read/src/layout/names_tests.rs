@@ -75,11 +75,13 @@ impl Asked {
     fn of_source() -> Asked {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut asked = Asked::default();
+        // Commands ask as well.
+        let commands = root.join("../../../src");
         let own = root.join("layout");
         // HotSpot's names are in tables of the process itself.
         let hotspot = root.join("runtimes/hotspot");
         let elsewhere = |p: &PathBuf| !p.starts_with(&own) && !p.starts_with(&hotspot) && !p.ends_with("tests.rs");
-        for path in files(&root).filter(elsewhere) {
+        for path in files(&root).chain(files(&commands)).filter(elsewhere) {
             let text = std::fs::read_to_string(path).unwrap();
             let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
             let lines = code.lines().filter(|l| !l.trim_start().starts_with("//"));
