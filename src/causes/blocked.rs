@@ -140,7 +140,7 @@ fn holder(scene: &Scene, graph: &WaitGraph, root: NodeId, waiters: &[NodeId]) ->
     let verb = if waiters.len() == 1 { "waits" } else { "wait" };
     let text = format!(
         "{} {} and {relation}; {} {verb} for it: {}.",
-        at_the_beginning(&party.name),
+        at_the_beginning(&party.full_name()),
         end_text(scene, party),
         count(waiters.len() as u64, waiters.first().and_then(|node| scene.party(*node)).map_or("thread", word)),
         groups(scene, waiters).join("; ")

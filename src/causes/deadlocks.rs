@@ -62,11 +62,12 @@ fn member(scene: &Scene, graph: &WaitGraph, node: NodeId) -> Option<String> {
     let owner = graph.targets(node).iter().find(inside).and_then(|to| scene.party(*to));
     let owner = owner.map_or("another thread", |owner| owner.name.as_str());
     let noun = scene.noun(wait);
+    let who = party.full_name();
     Some(match wait.relation {
-        JOINED => format!("{}{place} waits for {owner} to end", party.name),
+        JOINED => format!("{who}{place} waits for {owner} to end"),
         relation => {
             let likely = if graph.is_exact(node) { "" } else { "likely " };
-            format!("{}{place} waits for {noun}, {likely}{relation} by {owner}", party.name)
+            format!("{who}{place} waits for {noun}, {likely}{relation} by {owner}")
         }
     })
 }

@@ -266,6 +266,16 @@ fn system_name(thread: &ThreadRow) -> Option<&str> {
     thread.name.as_deref().filter(|name| is_native && !name.is_empty())
 }
 
+impl Party {
+    /// The name, with the number by which tools select the thread: several may have one name.
+    pub(super) fn full_name(&self) -> String {
+        match self.id {
+            PartyId::Thread(tid) if self.name != format!("thread {tid}") => format!("{} ({tid})", self.name),
+            _ => self.name.clone(),
+        }
+    }
+}
+
 fn name(thread: &ThreadRow) -> String {
     let name = thread.managed_name.as_deref().or(thread.name.as_deref()).filter(|name| !name.is_empty());
     name.map_or_else(|| format!("thread {}", thread.tid), str::to_owned)

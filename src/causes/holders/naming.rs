@@ -84,8 +84,12 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
                         _ => None,
                     };
                     let kind = self.type_name(self.tree.kind(at)).shown();
+                    // The parts of a collection are its own business.
+                    let is_collection = self.role(self.tree.kind(at)) == TypeRole::Collection;
                     return self.roots.name(root).and_then(of_static).map(|name| match &link {
-                        Some(inner) if !inner.starts_with('[') => format!("{name} ({kind}) → {}", plain(inner)),
+                        Some(inner) if !is_collection && !inner.starts_with('[') => {
+                            format!("{name} ({kind}) → {}", plain(inner))
+                        }
                         _ => name,
                     });
                 }
@@ -139,11 +143,17 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
         };
         let kind = self.type_name(self.tree.kind(node));
         let own = self.role(self.tree.kind(node)) == TypeRole::Program;
+        // Elements of a collection share its name.
+        let is_element = match self.tree.parent(node) {
+            Some(Parent::Object(up)) => self.role(self.tree.kind(up)) == TypeRole::Part,
+            _ => false,
+        };
         let holder = self.holder(node).filter(|holder| !holder.contains("Lambda"));
         Some(match (own, holder) {
             // An object of the program is known by its own type.
             (true, Some(holder)) => format!("the {kind} at {object} (of {holder})"),
             (true, None) => format!("the {kind} at {object}"),
+            (false, Some(holder)) if is_element => format!("the {kind} at {object} (in {holder})"),
             (false, Some(holder)) => format!("{holder} ({kind})"),
             (false, None) => return None,
         })
