@@ -173,6 +173,9 @@ pub const MAX_VERSION_STEPS: usize = 1 << 23;
 /// Maximum number of entries in a method's map from native code to IL.
 pub const MAX_IL_MAP: u32 = 1 << 20;
 
+/// Maximum number of parameters, and of local variables, whose names are read per method.
+pub const MAX_VARIABLES: usize = 1 << 12;
+
 /// Maximum nesting depth of types, followed outwards.
 pub const MAX_TYPE_NESTING: usize = 64;
 

@@ -1,10 +1,13 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::addr::Addr;
 use crate::analysis::heap_notes::warn_in_gc;
 use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
-use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
+use crate::commands::dotnet::async_chains::report::{
+    AsyncChainRow, AsyncFrameRow, AsyncLocalRow, AsyncLocalValue, AsyncReport,
+};
 use crate::commands::dotnet::async_chains::tasks;
 use crate::commands::dotnet::coreclr;
 use crate::diag::WarningCode;
@@ -13,7 +16,7 @@ use crate::progress::Progress;
 use crate::report::{AsyncEnd, AsyncPart, AsyncState, Name};
 use crate::runtimes::api::{AsyncFunctions, Heap as _, ManagedCode as _, ManagedRuntime as _};
 use crate::runtimes::coreclr::tasks::{AsyncMethods, Awaits, Chain, End, Node, Tasks};
-use crate::runtimes::coreclr::{CodeAt, CoreClr, Method, Methods, TypeSystem};
+use crate::runtimes::coreclr::{AwaitVar, CodeAt, CoreClr, Method, Methods, TypeSystem, VarValue};
 use crate::session::Session;
 use crate::sums::{SaturatingAdd, SaturatingSum};
 use crate::units::exact;
@@ -108,6 +111,13 @@ fn one<'p>(
     runtime.code().warn_missing();
 }
 
+/// A method that is suspended at a code address: its row, and the variables that it keeps.
+#[derive(Clone, Default)]
+struct Await {
+    row: AsyncFrameRow,
+    vars: Arc<[AwaitVar]>,
+}
+
 struct Rows<'r, 'n, 's, 't, 'p> {
     session: &'r Session<'p>,
     names: &'n Names<'s, 'p>,
@@ -118,7 +128,7 @@ struct Rows<'r, 'n, 's, 't, 'p> {
     /// Rows by type, without the values that differ between objects.
     known: HashMap<Addr, AsyncFrameRow>,
     /// Rows of suspended methods by code address. `None` if the program does not have the method.
-    awaits: HashMap<Addr, Option<AsyncFrameRow>>,
+    awaits: HashMap<Addr, Option<Await>>,
     /// Running methods by thread, with the addresses of their frames.
     running: HashMap<u32, Vec<(Addr, AsyncFrameRow)>>,
 }
@@ -225,10 +235,11 @@ impl<'p> Rows<'_, '_, '_, '_, 'p> {
         for one in &node.suspended {
             let row = match one.ip {
                 Some(ip) => self.suspended_at(ip),
-                None => Some(AsyncFrameRow::default()),
+                None => Some(Await::default()),
             };
-            let Some(row) = row else { continue };
+            let Some(Await { row, vars }) = row else { continue };
             out.push(AsyncFrameRow {
+                locals: vars.iter().map(|var| self.local(one.continuation, var)).collect(),
                 object: one.continuation,
                 kind: AsyncPart::Method,
                 r#type: Name::from(
@@ -241,7 +252,7 @@ impl<'p> Rows<'_, '_, '_, '_, 'p> {
     }
 
     /// The method that is suspended at a code address, with the await's line. `None` for thunks and helpers.
-    fn suspended_at(&mut self, ip: Addr) -> Option<AsyncFrameRow> {
+    fn suspended_at(&mut self, ip: Addr) -> Option<Await> {
         if let Some(known) = self.awaits.get(&ip) {
             return known.clone();
         }
@@ -249,19 +260,35 @@ impl<'p> Rows<'_, '_, '_, '_, 'p> {
             Some(CodeAt::Method(method)) if self.code.is_async_helper(&method) => None,
             Some(CodeAt::Method(method)) => {
                 let line = self.code.await_line(&method, ip);
-                Some(AsyncFrameRow {
+                let row = AsyncFrameRow {
                     method: Some(self.definition(&method)),
                     module: Some(printable(&method.module.name()).into_owned()),
                     token: Some(method.token.to_string()),
                     file: line.as_ref().map(|line| Name::from(printable(&line.file).into_owned())),
                     line: line.map(|line| line.line),
                     ..AsyncFrameRow::default()
-                })
+                };
+                Some(Await { row, vars: self.code.await_vars(&method, ip).into() })
             }
-            _ => Some(AsyncFrameRow::default()),
+            _ => Some(Await::default()),
         };
         self.awaits.insert(ip, row.clone());
         row
+    }
+
+    fn local(&self, continuation: Addr, var: &AwaitVar) -> AsyncLocalRow {
+        let value = self.code.await_value(continuation, var).map(|value| match value {
+            VarValue::Int(number) => AsyncLocalValue::Int(number),
+            VarValue::Unsigned(number) => AsyncLocalValue::Unsigned(number),
+            VarValue::Float(number) => AsyncLocalValue::Float(number),
+            VarValue::Object(object) => AsyncLocalValue::Object(object),
+        });
+        AsyncLocalRow {
+            name: var.name.as_deref().map(|name| printable(name).into_owned()),
+            r#type: var.r#type.as_deref().map(|name| Name::from(printable(name).into_owned())),
+            offset: var.offset,
+            value,
+        }
     }
 
     fn frame(&mut self, node: &Node) -> AsyncFrameRow {

@@ -75,4 +75,33 @@ pub struct AsyncFrameRow {
     pub state: Option<i32>,
     /// What it awaits, in words, if that is not an element of the chain.
     pub awaiting: Option<String>,
+    /// Variables that a suspended method of runtime async (.NET 11 on) keeps in its continuation; of the first chain.
+    pub locals: Vec<AsyncLocalRow>,
+}
+
+/// A variable that a suspended method keeps.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct AsyncLocalRow {
+    /// Name. `null` if it is not known: a local needs the module's PDB.
+    pub name: Option<String>,
+    /// Type. `null` if the method's signature or IL is not in the core.
+    pub r#type: Option<Name>,
+    /// From the start of the continuation, in bytes.
+    pub offset: u32,
+    /// A number, or the address of an object. `null` for a null reference, for a struct, and if it can't be read.
+    pub value: Option<AsyncLocalValue>,
+}
+
+/// The value of a variable.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum AsyncLocalValue {
+    /// A signed number.
+    Int(i64),
+    /// An unsigned number, a Boolean as 0 or 1, a Char as its UTF-16 unit.
+    Unsigned(u64),
+    /// A floating-point number.
+    Float(f64),
+    /// The address of an object.
+    Object(Addr),
 }

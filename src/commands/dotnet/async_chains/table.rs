@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
+use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncLocalValue, AsyncReport};
 use crate::commands::dotnet::{add_unread, empty_line};
 use crate::render::{Document, Render, csv_rows};
 use crate::report::{AsyncEnd, AsyncPart};
@@ -95,6 +95,10 @@ fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
         }
         if more == 0 || i < MAX_SHOWN / 2 || i >= tail {
             doc.titled(format!("    {}", line(frame)), 6);
+            if let Some(locals) = locals(frame) {
+                let whose = if chain.count > 1 { "of the first: " } else { "" };
+                doc.titled(format!("        {whose}{locals}"), 10);
+            }
         }
     }
     let mut different: Vec<Addr> = Vec::new();
@@ -119,6 +123,27 @@ fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
         _ => "nothing awaits it".to_owned(),
     };
     doc.line(format!("  ~ {who}: {}{more}", objects.join(" ")));
+}
+
+/// Maximum number of variables shown per method.
+const MAX_LOCALS: usize = 8;
+
+/// The named variables of a method with their values. `None` if there are none.
+fn locals(frame: &AsyncFrameRow) -> Option<String> {
+    let value = |value| match value {
+        AsyncLocalValue::Int(number) => number.to_string(),
+        AsyncLocalValue::Unsigned(number) => number.to_string(),
+        AsyncLocalValue::Float(number) => number.to_string(),
+        AsyncLocalValue::Object(object) => object.to_string(),
+    };
+    let named = frame.locals.iter().filter_map(|local| Some((local.name.as_deref()?, local.value?)));
+    let mut shown: Vec<String> = named.map(|(name, of)| format!("{name} = {}", value(of))).collect();
+    let more = shown.len().saturating_sub(MAX_LOCALS);
+    shown.truncate(MAX_LOCALS);
+    if more > 0 {
+        shown.push(format!("and {more} more"));
+    }
+    (!shown.is_empty()).then(|| shown.join(", "))
 }
 
 /// Describes one element of a chain.

@@ -13,6 +13,9 @@ use super::coded::{
 use super::{Metadata, Table, Token};
 use crate::limits;
 
+/// Column of a MethodDef with its first parameter (II.22.26).
+const PARAMS: usize = 5;
+
 /// A row of the Module table (II.22.30).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleRow<'a> {
@@ -228,6 +231,19 @@ impl Metadata<'_> {
             name: row.str(3)?,
             signature: row.blob(4)?,
         })
+    }
+
+    /// Names of a method's parameters by position: 0 is the return value, 1 the first parameter without `this`.
+    pub fn parameter_names(&self, method_rid: u32) -> Vec<(u16, String)> {
+        let first = |rid| self.cell(Table::MethodDef, rid, PARAMS);
+        let Some(from) = first(method_rid) else { return Vec::new() };
+        let end = method_rid.checked_add(1).and_then(first).unwrap_or(u32::MAX);
+        let rows = (from..end.min(self.row_count(Table::Param).saturating_add(1))).take(limits::MAX_VARIABLES);
+        rows.filter_map(|rid| {
+            let row = self.row(Table::Param, rid);
+            Some((row.u16(1)?, row.str(2)?.into_owned()))
+        })
+        .collect()
     }
 
     /// Returns a MemberRef.

@@ -17,6 +17,9 @@ use crate::image::metadata::sig::{Reader, SigError};
 use crate::image::metadata::{Metadata, MetadataError, Table};
 use crate::limits;
 
+/// Column of a LocalScope with its first variable.
+const VARIABLES: usize = 2;
+
 /// IL offset of native code without IL (CoreCLR, src/inc/cordebuginfo.h).
 pub const NO_MAPPING: u32 = -1i32 as u32;
 
@@ -113,6 +116,34 @@ impl Pdb {
         let point = best?;
         let (line, column) = point.place?;
         Some(Line { file: self.document(point.document)?, line, column })
+    }
+
+    /// Returns the names of a method's local variables, by slot. Of several scopes with one slot, the last has it.
+    pub fn locals(&self, method_rid: u32) -> Vec<(u16, String)> {
+        let scopes = self.tables.row_count(Table::LocalScope);
+        let scope = |rid, column| self.tables.cell(Table::LocalScope, rid, column);
+        // The rows are sorted by method.
+        let (mut from, mut to) = (1, scopes.saturating_add(1));
+        while from < to {
+            let middle = from + (to - from) / 2;
+            if scope(middle, 0).is_some_and(|of| of < method_rid) { from = middle + 1 } else { to = middle }
+        }
+        let all = self.tables.row_count(Table::LocalVariable).saturating_add(1);
+        let mut out = Vec::new();
+        for rid in (from..=scopes).take_while(|rid| scope(*rid, 0) == Some(method_rid)) {
+            let first = scope(rid, VARIABLES).unwrap_or(all);
+            let end = rid.checked_add(1).and_then(|next| scope(next, VARIABLES)).unwrap_or(all).min(all);
+            for variable in first..end {
+                if out.len() >= limits::MAX_VARIABLES {
+                    return out;
+                }
+                let cell = |column| self.tables.cell(Table::LocalVariable, variable, column);
+                let slot = cell(1).and_then(|slot| u16::try_from(slot).ok());
+                let name = cell(2).and_then(|name| self.tables.string(name));
+                out.extend(slot.zip(name).map(|(slot, name)| (slot, name.into_owned())));
+            }
+        }
+        out
     }
 
     /// Returns the sequence points of one method. `None` if it has none.

@@ -29,7 +29,7 @@ pub use crate::words::Generation;
 pub use claim::Heaps;
 pub use core_clr::CoreClr;
 pub use loader::{AllocatorHeaps, Collectible, HeapBlock};
-pub use methods::{CodeAt, FrameSlots, FrameState, Method, Methods};
+pub use methods::{AwaitVar, CodeAt, FrameSlots, FrameState, Method, Methods, VarValue};
 pub use object::string_text;
 pub use runtime::{Detection, Runtime, detect};
 pub use threads::{ManagedThread, StackRefs, sync_blocks, threads};

@@ -11,7 +11,7 @@ pub use reader::Reader;
 use super::token::Token;
 #[cfg(doc)]
 use crate::limits;
-use reader::FIELD;
+use reader::{FIELD, LOCALS};
 
 /// The reason why a signature can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -220,5 +220,25 @@ impl FieldSig {
         let mut reader = Reader::new(blob);
         reader.kind(FIELD)?;
         Ok(FieldSig { ty: reader.ty(0)? })
+    }
+}
+
+/// The signature of a method's local variables (II.23.2.6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalsSig {
+    /// Types of the variables, by slot.
+    pub types: Vec<Type>,
+}
+
+impl LocalsSig {
+    /// Reads the signature of local variables.
+    ///
+    /// # Errors
+    /// Fails if the blob isn't one; see [`SigError`].
+    pub fn parse(blob: &[u8]) -> Result<LocalsSig, SigError> {
+        let mut reader = Reader::new(blob);
+        reader.kind(LOCALS)?;
+        let count = reader.unsigned()?;
+        Ok(LocalsSig { types: reader.types(count, 0)? })
     }
 }

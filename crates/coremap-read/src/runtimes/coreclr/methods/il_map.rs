@@ -8,6 +8,7 @@ use crate::addr::Addr;
 use crate::limits;
 use crate::memory::Memory;
 use crate::runtimes::coreclr::runtime::Runtime;
+use crate::sums::SaturatingSum;
 
 /// EXTRA_DEBUG_INFO_PATCHPOINT and EXTRA_DEBUG_INFO_RICH.
 const PATCHPOINT: u8 = 1;
@@ -20,8 +21,9 @@ const LOWEST: i64 = -3;
 const LENGTHS: usize = 12;
 
 /// Number of sizes in a complete header (docs/design/datacontracts/DebugInfo.md), the maximum bytes they take, and the
-/// bits of source flags in a step.
-const FAT_SIZES: u32 = 6;
+/// bits of source flags in a step. The sizes are those of Bounds, Vars, UninstrumentedBounds, PatchpointInfo,
+/// RichDebugInfo and AsyncInfo, which follow in this order.
+const FAT_SIZES: usize = 6;
 const FAT_LENGTHS: usize = 48;
 const SOURCE_BITS: u32 = 3;
 
@@ -47,7 +49,7 @@ pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jit
         if version != "c1" {
             return None;
         }
-        let (bounds, start) = fat_header(memory, debug_info)?;
+        let ([bounds, ..], start) = fat_header(memory, debug_info)?;
         return packed::decode(&bounds_at(memory, start, bounds)?, SOURCE_BITS);
     }
     let mut at = debug_info;
@@ -91,17 +93,70 @@ fn bounds_at(memory: &dyn Memory, start: Addr, len: u32) -> Option<Vec<u8>> {
     memory.bytes(start, len as usize).ok()
 }
 
-/// Length and start of the bounds. If the first number is 0, all sizes follow; otherwise it is the length of the
-/// bounds.
-fn fat_header(memory: &dyn Memory, at: Addr) -> Option<(u32, Addr)> {
+/// Sizes of the parts, and where the first begins. If the first number is 0, all sizes follow; otherwise it is the size
+/// of the bounds, and that of the variables follows.
+fn fat_header(memory: &dyn Memory, at: Addr) -> Option<([u32; FAT_SIZES], Addr)> {
     let head = memory.look(at, memory.readable(at, FAT_LENGTHS as u64) as usize).ok()?;
     let mut numbers = Nibbles { bytes: &head, at: 0 };
+    let mut sizes = [0; FAT_SIZES];
     let first = numbers.number()?;
-    let bounds = if first == 0 { numbers.number()? } else { first };
-    for _ in 0..if first == 0 { FAT_SIZES - 1 } else { 1 } {
-        numbers.number()?;
+    let given = if first == 0 { FAT_SIZES } else { 2 };
+    for (i, size) in sizes.iter_mut().enumerate().take(given) {
+        *size = if i == 0 && first != 0 { first } else { numbers.number()? };
     }
-    Some((bounds, end_of_numbers(memory, at, &numbers)))
+    Some((sizes, end_of_numbers(memory, at, &numbers)))
+}
+
+/// The variables that a method keeps while it is suspended at the await with this native offset: number and offset in
+/// its continuation, in bytes from the object's start. `None` before .NET 11, or if the method has no such part.
+///
+/// AsyncInfo: number of awaits, number of variables; for each await the native offset from the one before, with its sign
+/// in bit 0, and how many variables it keeps; then all variables (debuginfostore.cpp, CompressDebugInfo).
+pub(super) fn kept_at(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, native: u64) -> Option<Vec<KeptVar>> {
+    if debug_info.is_null() || runtime.layout.contract("DebugInfo") != Some("c1") {
+        return None;
+    }
+    let (sizes, start) = fat_header(memory, debug_info)?;
+    let (info, before) = sizes.split_last()?;
+    let before: u64 = before.iter().map(|size| u64::from(*size)).saturating_sum();
+    decode_kept(&bounds_at(memory, start.checked_add(before)?, *info)?, native)
+}
+
+/// A variable in a continuation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeptVar {
+    /// Arguments first, with `this`, then IL locals. Below 0: the runtime's own (ICorDebugInfo::ILNUM).
+    pub(super) number: i64,
+    /// From the start of the object, in bytes.
+    pub(super) offset: u32,
+}
+
+/// ICorDebugInfo::MAX_ILNUM, which is subtracted from numbers of variables before they are stored.
+const LOWEST_VAR: i64 = -6;
+
+fn decode_kept(bytes: &[u8], native: u64) -> Option<Vec<KeptVar>> {
+    let mut numbers = Nibbles { bytes, at: 0 };
+    let (awaits, vars) = (numbers.number()?.min(limits::MAX_IL_MAP), numbers.number()?.min(limits::MAX_IL_MAP));
+    let (mut at, mut first, mut own) = (0_i64, 0_u32, None);
+    for _ in 0..awaits {
+        let delta = numbers.number()?;
+        let distance = i64::from(delta >> 1);
+        at += if delta & 1 == 0 { distance } else { -distance };
+        let count = numbers.number()?;
+        if u64::try_from(at) == Ok(native) {
+            own = own.or(Some((first, count)));
+        }
+        first = first.saturating_add(count);
+    }
+    let (first, count) = own?;
+    let mut out = Vec::new();
+    for i in 0..vars.min(first.saturating_add(count)) {
+        let (number, offset) = (i64::from(numbers.number()?) + LOWEST_VAR, numbers.number()?);
+        if i >= first {
+            out.push(KeptVar { number, offset });
+        }
+    }
+    Some(out)
 }
 
 /// The format from .NET 10 on: the count, two widths, then entries of equal width, lowest bits first: source flags,
@@ -262,8 +317,20 @@ mod tests {
     fn what_follows_its_sizes_is_no_structure() {
         // All sizes follow: bounds of 3 bytes, and five sizes of 1; then unrelated numbers.
         let memory = Recorded([&[0x30, 0x11, 0x11, 0x01][..], &[0x5a; 64]].concat(), Mutex::default());
-        assert_eq!(fat_header(&memory, Addr::new(0)), Some((3, Addr::new(4))));
+        assert_eq!(fat_header(&memory, Addr::new(0)), Some(([3, 1, 1, 1, 1, 1], Addr::new(4))));
         assert_eq!(memory.end(), 4);
+    }
+
+    #[test]
+    fn variables_of_an_await() {
+        // Two awaits and three variables: at 4, one variable; 2 further back, two. Then -3 at 8, 0 at 0x10, 1 at 0x18.
+        let nibbles = [2, 3, 0x9, 0, 1, 5, 2, 3, 0x9, 0, 6, 0xa, 0, 7, 0xb, 0];
+        let bytes: Vec<u8> = nibbles.chunks(2).map(|pair| pair[0] | pair[1] << 4).collect();
+        let var = |number, offset| KeptVar { number, offset };
+        assert_eq!(decode_kept(&bytes, 4), Some(vec![var(-3, 8)]));
+        assert_eq!(decode_kept(&bytes, 2), Some(vec![var(0, 16), var(1, 24)]));
+        assert_eq!(decode_kept(&bytes, 3), None);
+        assert_eq!(decode_kept(&bytes[..7], 2), None);
     }
 
     #[test]

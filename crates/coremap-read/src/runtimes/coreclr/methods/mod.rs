@@ -2,11 +2,13 @@
 
 mod all;
 mod as_code;
+mod await_vars;
 mod error;
 mod gc_slots;
 mod il_map;
 mod versions;
 
+pub use await_vars::{AwaitVar, VarValue};
 pub use gc_slots::{FrameSlots, FrameState};
 pub(crate) use il_map::{IlStep, await_at, step_at};
 

@@ -3,7 +3,9 @@
 use crate::addr::Addr;
 use crate::image::metadata::sig::{MethodSig, Type};
 use crate::limits;
-use crate::runtimes::coreclr::types::{FieldDesc, Scope, Shape, TypeArg, TypeHandle, TypeSystem};
+use crate::runtimes::coreclr::types::{
+    FieldDesc, MethodDesc, ModuleInfo, Scope, Shape, TypeArg, TypeHandle, TypeSystem,
+};
 
 use super::form::{Context, Form, Link, TypeToName, is_vararg};
 use super::style::{FUNCTION, Style};
@@ -31,6 +33,15 @@ impl<'p> TypeSystem<'p> {
         let signature = self.field_signature(&module, field)?;
         let context = Context { module: Some(&module), class: scope, method: &[] };
         Some(self.name_of(Style::Listing, TypeToName::Signature(&signature, context)))
+    }
+
+    /// Type of a method's variable from its signature, as heap listings print types.
+    pub fn variable_type(&self, desc: Option<&MethodDesc>, module: &ModuleInfo<'p>, ty: &Type) -> String {
+        let loaded = |handles: Vec<TypeHandle>| handles.into_iter().map(TypeArg::Loaded).collect::<Vec<_>>();
+        let class = desc.and_then(|desc| self.class_instantiation(desc.method_table).ok()).unwrap_or_default();
+        let method = desc.and_then(|desc| self.method_instantiation(desc).ok()).unwrap_or_default();
+        let context = Context { module: Some(module), class: &loaded(class), method: &loaded(method) };
+        self.name_of(Style::Listing, TypeToName::Signature(ty, context))
     }
 
     fn name_of(&self, style: Style, named: TypeToName<'_, 'p>) -> String {

@@ -134,6 +134,12 @@ impl<'p> ModuleInfo<'p> {
         self.pdb.get_or_init(|| self.find_pdb(types)).as_ref()?.line(method_rid, il_offset as u32)
     }
 
+    /// Names of a method's local variables by slot. Empty without the module's PDB.
+    pub fn local_names(&self, types: &TypeSystem<'p>, method_rid: u32) -> Vec<(u16, String)> {
+        let pdb = self.pdb.get_or_init(|| self.find_pdb(types)).as_ref();
+        pdb.map(|pdb| pdb.locals(method_rid)).unwrap_or_default()
+    }
+
     fn find_pdb(&self, types: &TypeSystem<'p>) -> Option<Pdb> {
         let reference = PdbReference::read(types.memory, self.base, self.image.as_ref()?, self.flat)?;
         let embedded = reference.embedded_pdb(types.memory).and_then(Result::ok);
