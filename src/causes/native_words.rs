@@ -64,6 +64,9 @@ fn fault(words: &LastWordsRow, signal: &str, thread: &str) -> String {
         Some(FaultCause::Null) => ", a null pointer plus an offset",
         Some(FaultCause::NotCanonical) => ", through a value that is no address",
         Some(FaultCause::FreedBlock) => ", through a block that was freed (use after free)",
+        Some(FaultCause::Tag) => {
+            ", a tag check failed: the pointer's tag is not that of the memory (overflow, or use after free)"
+        }
         Some(FaultCause::StackGuard) => ", in the guard of a stack",
         Some(FaultCause::NotCode) if words.address.is_some_and(|at| at.get() < NULL_PAGE) => {
             ", a call through a null pointer"

@@ -37,7 +37,12 @@ impl From<AddressError> for Failure {
 /// # Errors
 /// [`Failure::Usage`] if it means none.
 pub(crate) fn read(text: &str, process: &Process) -> Result<Addr, Failure> {
-    let addr = parse(text, process)?;
+    let pointer = parse(text, process)?;
+    let addr = Addr::new(process.arch().address_in(pointer.get()));
+    if addr != pointer {
+        let tag = process.arch().tag_in(pointer.get());
+        message(&format!("{pointer} has the tag {tag:#x} in its top byte, which the processor ignores: {addr}"));
+    }
     if addr < Addr::new(NULL_PAGE) && !is_mapped(addr, process) {
         message(&format!("{addr} is in the null page, where nothing is mapped: a null pointer, or an offset from one"));
     }

@@ -83,6 +83,7 @@ mod suggested;
 mod symbolicate;
 mod symbols_elf;
 mod symbols_pe;
+mod tags;
 mod threads;
 mod toy_runtime;
 mod toy_target;

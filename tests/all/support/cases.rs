@@ -23,6 +23,8 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("waits", Some("truth.json")),
     // From the program: what it wrote to stderr as it ended.
     ("ends", Some("truth.json")),
+    // From the program: its pointers with tags, and the address of its fault.
+    ("tags", Some("truth.json")),
     // From the program: its contexts and their stacks.
     ("fibers", Some("truth.json")),
     // From the allocator or runtime: bytes obtained from the system.

@@ -15,7 +15,7 @@ use crate::native::last_words::{self as native, CxxException, StackText, StackTe
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::session::Session;
-use crate::targets::{Perms, Thread};
+use crate::targets::{Arch, Perms, Thread};
 use crate::words::{FaultCause, LastWordsKind};
 
 /// Signals that the processor's faults cause.
@@ -26,6 +26,9 @@ const SENT: [i32; 3] = [0, -1, -6];
 
 /// `si_code` of a fault whose address the processor does not report (SI_KERNEL).
 const FROM_KERNEL: i32 = 128;
+
+/// `si_code` of a failed tag check on aarch64: SEGV_MTEAERR, reported late and without an address, and SEGV_MTESERR.
+const TAG_CHECKS: [i32; 2] = [8, 9];
 
 /// Maximum distance of a fault from a null pointer: larger fields are rare, and the kernel maps nothing there
 /// (vm.mmap_min_addr).
@@ -227,6 +230,15 @@ fn fault(session: &Session<'_>, thread: &Thread, signal: Signal, base: &LastWord
     if !["SIGSEGV", "SIGBUS"].contains(&base.signal.as_deref().unwrap_or_default()) {
         return row;
     }
+    let is_tag_check = |code: i32| process.arch() == Arch::Aarch64 && TAG_CHECKS.contains(&code);
+    if base.signal.as_deref() == Some("SIGSEGV") && info.is_some_and(|info| is_tag_check(info.code)) {
+        // The late report has no address, and the instruction pointer is behind the access.
+        let address = address.filter(|at| !at.is_null());
+        let operand = row.operand.clone().filter(|_| address.is_some());
+        return LastWordsRow { cause: Some(FaultCause::Tag), address, operand, ..row };
+    }
+    // The tag of a pointer is no part of the address.
+    let address = address.map(|at| Addr::new(process.arch().address_in(at.get())));
     let is_mapped = |at: Addr| process.space().mappings.iter().any(|m| m.range.contains(at));
     let perms = |at: Addr| process.space().mappings.iter().find(|m| m.range.contains(at)).map(|m| m.perms);
     let near_stack =
@@ -237,15 +249,17 @@ fn fault(session: &Session<'_>, thread: &Thread, signal: Signal, base: &LastWord
         return LastWordsRow { kind: LastWordsKind::StackOverflow, cause: Some(FaultCause::StackGuard), how, ..row };
     }
     // Without the code, a register close to the address is the likely base.
-    let near = address.and_then(|at| near_register(thread, at));
+    let near = address.and_then(|at| near_register(thread, process.arch(), at));
     let base_value = operand.map(|operand| operand.value).or(near.map(|(_, value)| value));
     let is_null = address.is_some_and(|at| at == ip || at.get() < NULL_PAGE);
     let blocks = if is_null { Vec::new() } else { damaged_blocks::freed(session, thread, base_value) };
     let cause = match address {
         Some(at) if at == ip || !is_code(process, ip) => FaultCause::NotCode,
         Some(at) if at.get() < NULL_PAGE => FaultCause::Null,
-        _ if operand.is_some_and(|operand| !is_canonical(operand.address.get())) => FaultCause::NotCanonical,
-        None => match odd_register(thread, operand.map(|operand| operand.value)) {
+        _ if operand.is_some_and(|operand| !is_canonical(process.arch(), operand.address.get())) => {
+            FaultCause::NotCanonical
+        }
+        None => match odd_register(thread, process.arch(), operand.map(|operand| operand.value)) {
             Some(_) => FaultCause::NotCanonical,
             None => FaultCause::Refused,
         },
@@ -254,7 +268,7 @@ fn fault(session: &Session<'_>, thread: &Thread, signal: Signal, base: &LastWord
         Some(at) if perms(at).is_some_and(|perms| perms.read && !perms.write) => FaultCause::ReadOnly,
         Some(_) => FaultCause::Refused,
     };
-    let odd = || odd_register(thread, None).filter(|_| cause == FaultCause::NotCanonical);
+    let odd = || odd_register(thread, process.arch(), None).filter(|_| cause == FaultCause::NotCanonical);
     let guessed = odd().or(near).filter(|_| cause != FaultCause::Null).map(|(register, value)| OperandRow {
         register: register.to_owned(),
         value: Addr::new(value),
@@ -276,27 +290,33 @@ fn is_code(process: &Process, at: Addr) -> bool {
     mapped || process.modules.iter().any(|m| m.range.contains(at))
 }
 
-/// Whether the upper bits of an address are equal, as the processor requires (48 or 57 bits).
-fn is_canonical(address: u64) -> bool {
-    [address >> 47, address >> 56].contains(&0) || (address as i64) >> 56 == -1
+/// Whether the upper bits of a pointer are equal, as the processor requires: x86_64 has addresses of 48 or 57 bits,
+/// aarch64 of 52 at most below the tag.
+fn is_canonical(arch: Arch, pointer: u64) -> bool {
+    match arch {
+        Arch::X86_64 => [pointer >> 47, pointer >> 56].contains(&0) || (pointer as i64) >> 56 == -1,
+        Arch::Aarch64 => arch.address_in(pointer) >> 52 == 0,
+    }
 }
 
 /// Maximum distance of a field from the start of its structure.
 const MAX_FIELD: u64 = 4096;
 
 /// The register closest below an address, and its value.
-fn near_register(thread: &Thread, at: Addr) -> Option<(&'static str, u64)> {
-    let general = thread.registers.iter().filter(|(name, _)| name.starts_with('r') && *name != "rip" && *name != "rsp");
-    let below = general.filter_map(|(name, value)| Some((at.checked_since(Addr::new(value))?, name, value)));
+fn near_register(thread: &Thread, arch: Arch, at: Addr) -> Option<(&'static str, u64)> {
+    let is_general = |name: &str| name.starts_with(['r', 'x']) && !["rip", "rsp"].contains(&name);
+    let general = thread.registers.iter().filter(|(name, _)| is_general(name));
+    let below =
+        general.filter_map(|(name, value)| Some((at.checked_since(Addr::new(arch.address_in(value)))?, name, value)));
     let near = below.filter(|(distance, _, value)| *distance < MAX_FIELD && *value >= NULL_PAGE);
     near.min().map(|(_, name, value)| (name, value))
 }
 
 /// A register whose value is no address, and its value. `value`: the one that the instruction used, if known.
-fn odd_register(thread: &Thread, value: Option<u64>) -> Option<(&'static str, u64)> {
+fn odd_register(thread: &Thread, arch: Arch, value: Option<u64>) -> Option<(&'static str, u64)> {
     let mut all = thread.registers.iter().filter(|(name, _)| !["orig_rax", "eflags", "pstate"].contains(name));
     all.find(|(_, found)| {
-        !is_canonical(*found) && value.is_none_or(|value| value == *found) && word_text(*found).is_some()
+        !is_canonical(arch, *found) && value.is_none_or(|value| value == *found) && word_text(*found).is_some()
     })
 }
 
@@ -343,6 +363,9 @@ mod tests {
         for data in [b"abc\0\0\0\0\0", b"lang\0x\0\0", &[0; 8], &[0xff; 8]] {
             assert_eq!(word_text(word(data)), None);
         }
-        assert!(!is_canonical(word(b"g ZZgg !")) && is_canonical(0x7fff_ffff_f000) && is_canonical(u64::MAX - 4095));
+        let canonical = |pointer| is_canonical(Arch::X86_64, pointer);
+        assert!(!canonical(word(b"g ZZgg !")) && canonical(0x7fff_ffff_f000) && canonical(u64::MAX - 4095));
+        let canonical = |pointer| is_canonical(Arch::Aarch64, pointer);
+        assert!(!canonical(word(b"g ZZgg !")) && canonical(0x0900_ffff_a7f2_f040));
     }
 }

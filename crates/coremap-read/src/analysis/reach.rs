@@ -46,7 +46,8 @@ impl<'a> Reach<'a> {
         let scanned =
             pointers(self.process.target(), &within, self.hull, progress, |(): &mut (), _, value| add(value), |()| ());
         let registers = self.process.threads().iter().flat_map(|t| t.registers.iter());
-        registers.for_each(|(_, value)| add(Addr::new(value)));
+        let arch = self.process.arch();
+        registers.for_each(|(_, value)| add(Addr::new(arch.address_in(value))));
         self.spread(&queue, marks);
         scanned
     }
@@ -88,10 +89,11 @@ impl<'a> Reach<'a> {
     pub fn words(&self, part: usize, block: &Block, hull: AddrRange, mut visit: impl FnMut(Addr)) {
         let Some(windows) = self.parts.get(part) else { return };
         let (low, span) = (hull.start.get(), hull.len());
+        let arch = self.process.arch();
         let first = windows.partition_point(|w| w.end <= block.range.start.get());
         for window in windows.iter().skip(first).take_while(|w| w.start < block.range.end.get()) {
             for word in window.within(block.range) {
-                let value = u64::from_le_bytes(*word);
+                let value = arch.address_in(u64::from_le_bytes(*word));
                 if value.wrapping_sub(low) < span {
                     visit(Addr::new(value));
                 }

@@ -34,7 +34,7 @@ impl Task<'_> {
 }
 
 /// Visits each aligned word in `within` (sorted, disjoint) whose value is in `values`,
-/// with its address and its value. Each task has its own state, and `join` gets the
+/// with its address and its value. The value of a tagged pointer is without the tag. Each task has its own state, and `join` gets the
 /// states in address order. Returns the number of dumped bytes searched.
 ///
 /// Words in holes of the file are zero. They are not visited, even if `values` contains
@@ -57,6 +57,7 @@ pub fn pointers<S: Default + Send>(
         target.expect_scan();
     }
     let (low, span) = (values.start.get(), values.len());
+    let arch = target.facts().arch;
     let mut next = tasks.chunks(WAVE);
     let expect = |wave: &[Task<'_>]| match parts {
         true => target.expect(wave.iter().map(Task::range)),
@@ -71,7 +72,7 @@ pub fn pointers<S: Default + Send>(
                 let mut state = S::default();
                 let mut all = 0;
                 for (i, word) in task.bytes.as_chunks::<{ WORD as usize }>().0.iter().enumerate() {
-                    let value = LittleEndian::read_u64(word);
+                    let value = arch.address_in(LittleEndian::read_u64(word));
                     all |= value;
                     if value.wrapping_sub(low) < span {
                         visit(&mut state, task.start.saturating_add(WORD * i as u64), Addr::new(value));

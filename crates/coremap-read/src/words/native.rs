@@ -41,6 +41,9 @@ words! {
         NotCanonical = "not-canonical",
         /// A pointer into a block that was freed, or read from one.
         FreedBlock = "freed-block",
+        /// Through a pointer whose tag is not that of the memory (aarch64's memory tagging extension): an overflow, or a
+        /// block that was freed.
+        Tag = "tag",
         /// Below a stack, in its guard.
         StackGuard = "stack-guard",
         /// The instruction pointer is in no code: a call through a bad pointer.
