@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::causes::finalizers;
 use crate::causes::native::CONDITION;
-use crate::causes::parties::{HELD, JOINED, Party, Scene, groups, names, word};
+use crate::causes::parties::{HELD, JOINED, Party, Scene, groups, names, of_task, word};
 use crate::causes::wait_graph::{NodeId, WaitGraph};
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
-use crate::runtimes::api::{Activity, Executor, PartyId, RequestSet, WaitFact};
+use crate::runtimes::api::{Activity, Executor, PartyId, RequestSet, TaskFact, WaitFact};
 use crate::units::{count, exact};
 
 /// Maximum number of findings of one kind.
@@ -24,12 +25,23 @@ const LIKELY_WAITERS: usize = 3;
 const GROUP: usize = 2;
 
 pub(super) fn findings(scene: &Scene, graph: &WaitGraph) -> Vec<Finding> {
-    let mut out: Vec<Finding> = scene.requests.iter().filter_map(|set| requests(scene, graph, set)).collect();
+    let finalizer = finalizers::stuck(scene, graph);
+    // Tasks of requests, and the finalizer, of which other findings tell.
+    let (mut out, mut told) = (Vec::new(), BTreeSet::new());
+    for set in &scene.requests {
+        let finding = requests(scene, graph, set);
+        if finding.as_ref().is_some_and(|finding| finding.severity > Severity::Info) {
+            told.extend(tasks_of(scene, set));
+        }
+        out.extend(finding);
+    }
+    told.extend(finalizer.as_ref().map(|(node, _)| *node));
+    out.extend(finalizer.map(|(_, finding)| finding));
     let served: BTreeSet<u32> = scene.requests.iter().flat_map(|set| set.threads.iter().copied()).collect();
     let pools = scene.executors.iter().filter(|pool| !pool.busy.iter().any(|tid| served.contains(tid)));
     out.extend(pools.filter_map(|pool| busy_pool(scene, graph, pool)).take(MOST));
-    out.extend(holders(scene, graph));
-    out.extend(without_owner(scene));
+    out.extend(holders(scene, graph, &told));
+    out.extend(without_owner(scene, &told));
     out.extend(running(scene));
     out
 }
@@ -48,10 +60,11 @@ fn running(scene: &Scene) -> Vec<Finding> {
         let first = parties.first()?;
         let verb = if parties.len() == 1 { "runs" } else { "run" };
         let text = format!(
-            "{} ({}) {verb} in {}{}.",
+            "{} ({}) {verb} in {}{}{}.",
             count(parties.len() as u64, "thread"),
             names(parties),
             first.stack(),
+            first.through.as_ref().map_or_else(String::new, |through| format!(", through {through}")),
             cpu(parties)
         );
         let finding = Finding::new("running", Severity::Info, text, "innermost frames; no wait");
@@ -67,8 +80,16 @@ fn cpu(parties: &[&Party]) -> String {
     sum.map_or_else(String::new, |ms| format!(", after {:.1} s of processor time", ms as f64 / 1000.0))
 }
 
-/// Adds to a finding on a collection which of its users does not go on: a consumer that is stuck.
-pub(super) fn add_users(scene: &Scene, finding: &mut Finding, users: &[u32]) {
+/// Adds to a finding on a collection which of its users does not go on: a consumer that is stuck. `tasks`: the tasks that
+/// use it, with what they wait for.
+pub(super) fn add_users(scene: &Scene, finding: &mut Finding, users: &[u32], tasks: Vec<TaskFact>) {
+    for task in tasks {
+        let party = of_task(task);
+        if let Some(wait) = &party.wait {
+            let noun = scene.noun(wait);
+            finding.text.push_str(&format!(" {} uses it and waits for {noun} in {}.", party.name, party.stack()));
+        }
+    }
     let party = |tid: &u32| scene.party(scene.node(PartyId::Thread(*tid))?);
     let stuck = |party: &&Party| !party.main && party.activity.is_some_and(Activity::is_outside) && party.works();
     let stuck: Vec<&Party> = users.iter().filter_map(party).filter(stuck).collect();
@@ -79,7 +100,7 @@ pub(super) fn add_users(scene: &Scene, finding: &mut Finding, users: &[u32]) {
 }
 
 /// Waits that end at one party, by that party.
-fn holders(scene: &Scene, graph: &WaitGraph) -> Vec<Finding> {
+fn holders(scene: &Scene, graph: &WaitGraph, told: &BTreeSet<NodeId>) -> Vec<Finding> {
     let mut by_root: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
     for (node, party) in (0..).zip(&scene.parties) {
         let counts = !graph.targets(node).is_empty() && !graph.is_stuck(node) && !is_only_joined(party);
@@ -87,6 +108,11 @@ fn holders(scene: &Scene, graph: &WaitGraph) -> Vec<Finding> {
             by_root.entry(graph.root(node)).or_default().push(node);
         }
     }
+    let is_task = |node: &NodeId| scene.party(*node).is_some_and(|party| !matches!(party.id, PartyId::Thread(_)));
+    by_root.retain(|root, waiters| {
+        let all = waiters.iter().all(|node| told.contains(node));
+        !(all && (!is_task(root) || told.contains(root)))
+    });
     let mut roots: Vec<(NodeId, Vec<NodeId>)> = by_root.into_iter().collect();
     roots.sort_by_key(|(root, waiters)| (Reverse(waiters.len()), *root));
     roots.iter().take(MOST).filter_map(|(root, waiters)| holder(scene, graph, *root, waiters)).collect()
@@ -110,18 +136,20 @@ fn at_the_beginning(name: &str) -> String {
 }
 
 /// What a party at the end of a chain does: its activity, or what it waits for.
-fn end_text(scene: &Scene, party: &Party) -> String {
+pub(super) fn end_text(scene: &Scene, party: &Party) -> String {
     match &party.wait {
         Some(wait) if party.activity.is_none() => {
-            format!("waits for {} in {} (nobody is found who would end that)", scene.noun(wait), party.stack())
+            let nobody = if wait.outside { "" } else { " (nobody is found who would end that)" };
+            format!("waits for {} in {}{nobody}", scene.noun(wait), party.stack())
         }
         _ => party.doing(),
     }
 }
 
 /// Whether a party does not go on by itself.
-fn is_blocked(party: &Party) -> bool {
-    party.activity.is_some_and(Activity::is_outside) || party.wait.is_some() && party.activity.is_none()
+pub(super) fn is_blocked(party: &Party) -> bool {
+    let waits = party.wait.as_ref().is_some_and(|wait| !wait.soon);
+    party.activity.is_some_and(Activity::is_outside) || waits && party.activity.is_none()
 }
 
 fn holder(scene: &Scene, graph: &WaitGraph, root: NodeId, waiters: &[NodeId]) -> Option<Finding> {
@@ -158,14 +186,14 @@ fn holder(scene: &Scene, graph: &WaitGraph, root: NodeId, waiters: &[NodeId]) ->
 }
 
 /// Groups of threads that wait for an object that nobody is known to own.
-fn without_owner(scene: &Scene) -> Vec<Finding> {
+fn without_owner(scene: &Scene, told: &BTreeSet<NodeId>) -> Vec<Finding> {
     // Futures of one registry are different objects with one name.
     let mut by_object: BTreeMap<String, Vec<NodeId>> = BTreeMap::new();
     for (node, party) in (0..).zip(&scene.parties) {
-        let is = |wait: &&WaitFact| wait.owners.is_empty() && !wait.idle && wait.relation != JOINED;
+        let is = |wait: &&WaitFact| wait.owners.is_empty() && !wait.idle && !wait.soon && wait.relation != JOINED;
         let Some(wait) = party.wait.as_ref().filter(is) else { continue };
         // Whoever waits for a lock of nobody waits forever, even the only thread.
-        if party.works() && (!party.main || wait.owner_ended) {
+        if party.works() && !told.contains(&node) && (!party.main || wait.owner_ended) {
             by_object.entry(scene.noun(wait)).or_default().push(node);
         }
     }
@@ -214,11 +242,29 @@ fn others(scene: &Scene, wait: &WaitFact) -> String {
     })
 }
 
-/// What most of these threads do, with their number, and whether they do not go on.
-fn what_they_do(scene: &Scene, graph: &WaitGraph, threads: &[u32]) -> Option<(String, bool, Option<String>)> {
-    let nodes: Vec<NodeId> = threads.iter().filter_map(|tid| scene.node(PartyId::Thread(*tid))).collect();
+/// What most of some parties do, with their number, and whether they go on.
+struct Doing {
+    text: String,
+    /// Whether none of them goes on.
+    all_blocked: bool,
+    /// Number of those that do not go on.
+    blocked: usize,
+    place: Option<String>,
+}
+
+/// The threads of these IDs.
+fn nodes_of(scene: &Scene, threads: &[u32]) -> Vec<NodeId> {
+    threads.iter().filter_map(|tid| scene.node(PartyId::Thread(*tid))).collect()
+}
+
+/// The tasks that serve requests.
+fn tasks_of(scene: &Scene, set: &RequestSet) -> Vec<NodeId> {
+    set.tasks.iter().filter_map(|task| scene.node(PartyId::Task(*task))).collect()
+}
+
+fn what_they_do(scene: &Scene, graph: &WaitGraph, nodes: &[NodeId]) -> Option<Doing> {
     let mut by_text: BTreeMap<String, Vec<NodeId>> = BTreeMap::new();
-    for &node in &nodes {
+    for &node in nodes {
         let end = scene.party(graph.root(node)).or_else(|| scene.party(node))?;
         let party = scene.party(node)?;
         let text = match (graph.root(node) == node, &party.wait) {
@@ -234,16 +280,28 @@ fn what_they_do(scene: &Scene, graph: &WaitGraph, threads: &[u32]) -> Option<(St
     let blocked = |(_, nodes): &(String, Vec<NodeId>)| {
         nodes.iter().all(|node| scene.party(graph.root(*node)).is_some_and(is_blocked) || graph.is_stuck(*node))
     };
-    let is_blocked = all.iter().all(blocked);
+    let all_blocked = all.iter().all(blocked);
+    let stuck = all.iter().filter(|group| blocked(group)).map(|(_, nodes)| nodes.len()).sum();
     let place = all.first().and_then(|(_, nodes)| scene.party(*nodes.first()?)?.place.clone());
     let text = |(text, nodes): &(String, Vec<NodeId>)| {
         let parties: Vec<&Party> = nodes.iter().filter_map(|node| scene.party(*node)).collect();
         let each = if nodes.len() == 1 { "" } else { "each " };
-        format!("{} ({}): {each}{text}", count(nodes.len() as u64, "thread"), names(&parties))
+        let kind = parties.first().map_or("thread", |party| word(party));
+        // Tasks have no names of their own.
+        let named = match parties.as_slice() {
+            [first, more @ ..] if kind == "task" && !more.is_empty() => {
+                format!("{} and {} more", first.name, exact(more.len() as u64))
+            }
+            all => names(all),
+        };
+        format!("{} ({named}): {each}{text}", count(nodes.len() as u64, kind))
     };
-    let text = all.iter().take(2).map(text).collect::<Vec<_>>().join("; ");
-    (!nodes.is_empty()).then_some((text, is_blocked, place))
+    let text = all.iter().take(DOINGS).map(text).collect::<Vec<_>>().join("; ");
+    (!nodes.is_empty()).then_some(Doing { text, all_blocked, blocked: stuck, place })
 }
+
+/// Maximum number of groups told of the parties of one pool or server.
+const DOINGS: usize = 2;
 
 fn queue_text(pool: &Executor) -> (u64, String) {
     let queued: u64 = pool.queued.iter().map(|(_, count)| *count).fold(0, u64::saturating_add);
@@ -260,7 +318,8 @@ fn busy_pool(scene: &Scene, graph: &WaitGraph, pool: &Executor) -> Option<Findin
     if !full || starved {
         return None;
     }
-    let (doing, blocked, place) = what_they_do(scene, graph, &pool.busy)?;
+    let Doing { text: doing, all_blocked: blocked, place, .. } =
+        what_they_do(scene, graph, &nodes_of(scene, &pool.busy))?;
     let text = format!(
         "All {} of {} are busy, {} ({kinds}): {doing}.",
         count(pool.workers.len() as u64, "worker"),
@@ -277,7 +336,9 @@ fn requests(scene: &Scene, graph: &WaitGraph, set: &RequestSet) -> Option<Findin
     if set.count == 0 {
         return None;
     }
-    let (doing, blocked, place) = what_they_do(scene, graph, &set.threads)?;
+    let tasks = tasks_of(scene, set);
+    let nodes: Vec<NodeId> = nodes_of(scene, &set.threads).into_iter().chain(tasks.iter().copied()).collect();
+    let doing = what_they_do(scene, graph, &nodes)?;
     let pool = scene.executors.iter().find(|pool| pool.busy.iter().any(|tid| set.threads.contains(tid)));
     let behind = pool.map_or_else(String::new, |pool| {
         let (queued, kinds) = queue_text(pool);
@@ -292,12 +353,30 @@ fn requests(scene: &Scene, graph: &WaitGraph, set: &RequestSet) -> Option<Findin
             _ => format!(" {} behind them ({kinds}).", count(queued, "queued request")),
         }
     });
-    let text = format!("{} in flight ({}): {doing}.{behind}", count(set.count, "request"), set.kind);
-    let severe = blocked && set.count as usize >= WAITERS;
+    let routes: Vec<String> =
+        set.routes.iter().take(ROUTES).map(|(route, n)| format!("{} {route}", exact(*n))).collect();
+    let routes = match scene.show_data && !routes.is_empty() {
+        true => format!(": {}", routes.join(", ")),
+        false => String::new(),
+    };
+    let text = format!("{} in flight ({}{routes}): {}.{behind}", count(set.count, "request"), set.kind, doing.text);
+    let severe = match tasks.as_slice() {
+        [] => doing.all_blocked && set.count as usize >= WAITERS,
+        // A busy server has some that go on.
+        _ => doing.blocked >= LIKELY_WAITERS && doing.blocked.saturating_mul(2) >= nodes.len(),
+    };
     let severity = if severe { Severity::Warning } else { Severity::Info };
-    let finding = Finding::new("requests", severity, text, "request objects that are not answered, and their threads");
-    Some(finding.known(Confidence::Derived).more("threads --group").fingerprinted(place.unwrap_or_default()))
+    let evidence = match tasks.as_slice() {
+        [] => "request objects that are not answered, and their threads",
+        _ => "request objects that are not answered, and the async methods that serve them",
+    };
+    let finding = Finding::new("requests", severity, text, evidence);
+    let command = if set.threads.is_empty() { "async" } else { "threads --group" };
+    Some(finding.known(Confidence::Derived).more(command).fingerprinted(doing.place.unwrap_or_default()))
 }
+
+/// Maximum number of routes named.
+const ROUTES: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -315,7 +394,18 @@ mod tests {
         });
         let name = format!("t-{tid}");
         let place = place.map(str::to_owned);
-        Party { id: PartyId::Thread(tid), name, place, caller: None, activity, main: false, cpu_ms: None, wait }
+        Party {
+            id: PartyId::Thread(tid),
+            name,
+            place,
+            caller: None,
+            through: None,
+            activity,
+            main: false,
+            finalizer: false,
+            cpu_ms: None,
+            wait,
+        }
     }
 
     fn of(parties: Vec<Party>) -> Vec<Finding> {

@@ -199,8 +199,10 @@ mod tests {
             name: name.into(),
             place: Some("Desk.swap".into()),
             caller: None,
+            through: None,
             activity: None,
             main: false,
+            finalizer: false,
             cpu_ms: None,
             wait: Some(wait),
         }

@@ -6,7 +6,8 @@ use crate::causes::parties::{own_frames, title};
 use crate::map::Confidence;
 use crate::report::LastWordsRow;
 use crate::report::{ExceptionDetail, Finding, FrameRow, Severity, ThreadRow};
-use crate::runtimes::api::OutOfMemory;
+use crate::runtimes::api::{FailedAllocation, OutOfMemory};
+use crate::units::{exact, round};
 use crate::words::LastWordsKind;
 
 /// `si_code` of a signal that another process sent with `kill`.
@@ -102,24 +103,51 @@ pub(crate) fn out_of_memory(thread: &ThreadRow, fact: &OutOfMemory) -> Finding {
     finding.known(Confidence::Exact).more(format!("threads --tid {}", thread.tid)).fingerprinted(print)
 }
 
-/// Joins what is one cause: a failed allocation, the end of its process, and the largest holder.
-pub(crate) fn join(findings: &mut Vec<Finding>) {
-    // The end by a stack overflow, and the stack that overflowed.
-    let ended = |finding: &Finding| finding.id == "stack-overflow" && finding.severity == Severity::Critical;
-    if findings.iter().any(ended) {
-        findings.retain(|finding| finding.id != "stack-overflow" || ended(finding));
-    }
-    let Some(at) = findings.iter().position(|finding| finding.id == "out-of-memory") else { return };
-    let thread = findings.get(at).and_then(|finding| finding.command.clone());
-    let holder = findings.iter().filter(|finding| finding.id == "retained").max_by_key(|finding| finding.bytes);
-    let holder = holder.map(|holder| (holder.text.clone(), holder.bytes));
-    if let (Some(finding), Some((text, bytes))) = (findings.get_mut(at), holder) {
-        finding.text.push_str(&format!(" Largest holder: {text}"));
-        finding.bytes = bytes;
-        finding.within = Some("managed-heap");
-    }
-    findings.retain(|finding| finding.id != "crash" || finding.command != thread);
+/// An OutOfMemoryException, or the like, that was caught.
+pub(crate) struct Caught<'a> {
+    /// Its type, and how many there are.
+    pub(crate) r#type: &'a str,
+    pub(crate) count: u64,
+    /// One of them.
+    pub(crate) object: Addr,
+    /// Methods that threw it, innermost first.
+    pub(crate) methods: Vec<String>,
+    /// The field or variable that keeps it. `None` if nothing does.
+    pub(crate) holder: Option<&'a str>,
+    /// The last allocation that failed, and the limit of the heap.
+    pub(crate) asked: Option<FailedAllocation>,
+    pub(crate) limit: Option<u64>,
 }
+
+/// The finding on a failed allocation that the program handled. What is not kept any more is over.
+pub(crate) fn caught(of: &Caught<'_>) -> Finding {
+    let methods: Vec<&str> = of.methods.iter().take(THROWERS).map(String::as_str).collect();
+    let thrown = if methods.is_empty() { String::new() } else { format!(", thrown in {}", methods.join(" ← ")) };
+    let kept = of.holder.map_or_else(|| "was caught".to_owned(), |holder| format!("was caught and is kept: {holder}"));
+    let what = match of.count {
+        1 => format!("{}{thrown}, {kept}", of.r#type),
+        count => format!("{} × {}; one of them{thrown}, {kept}", exact(count), of.r#type),
+    };
+    let asked = of.asked.map_or_else(String::new, |asked| {
+        let large = if asked.large { ", a large object" } else { "" };
+        format!(
+            " The last allocation that failed asked for {} bytes ({}){large}.",
+            exact(asked.bytes),
+            round(asked.bytes)
+        )
+    });
+    let limit = of.limit.map_or_else(String::new, |limit| {
+        format!(" The limit of the heap is {} bytes ({}).", exact(limit), round(limit))
+    });
+    let text = format!("Out of memory: {what}.{asked}{limit}");
+    let severity = if of.holder.is_some() { Severity::Warning } else { Severity::Info };
+    let evidence = "the exception and its stack trace; the collector's record of the failed allocation";
+    let finding = Finding::new("out-of-memory", severity, text, evidence).known(Confidence::Derived);
+    finding.more(format!("object {}", of.object)).fingerprinted(methods.first().copied().unwrap_or_default())
+}
+
+/// Maximum number of methods named that threw an exception.
+const THROWERS: usize = 2;
 
 fn calls(thread: &ThreadRow, name: &str) -> bool {
     thread.frames.iter().any(|frame| frame.method.as_deref().is_some_and(|method: &str| method.ends_with(name)))
@@ -207,6 +235,28 @@ mod tests {
         assert!(of(6, None, &[frame("main", true)]).is_none());
         assert!(of(6, None, &[frame("abort", false), frame("main", true)]).is_some());
         assert!(of(6, Some(-6), &[]).is_some());
+    }
+
+    #[test]
+    fn a_caught_exception_is_told_with_what_was_asked_for_and_the_limit() {
+        let of = Caught {
+            r#type: "OutOfMemoryException",
+            count: 1,
+            object: Addr::new(0x10),
+            methods: vec!["Job.combine".into(), "Job.run".into(), "main".into()],
+            holder: Some("Job.failure"),
+            asked: Some(FailedAllocation { bytes: 125_830_168, large: true }),
+            limit: Some(200 << 20),
+        };
+        let found = caught(&of);
+        assert_eq!(
+            found.text,
+            "Out of memory: OutOfMemoryException, thrown in Job.combine ← Job.run, was caught and is kept: Job.failure. \
+             The last allocation that failed asked for 125,830,168 bytes (120 MiB), a large object. The limit of the heap \
+             is 209,715,200 bytes (200 MiB)."
+        );
+        assert_eq!(found.severity, Severity::Warning);
+        assert_eq!(caught(&Caught { holder: None, ..of }).severity, Severity::Info);
     }
 
     #[test]

@@ -9,11 +9,13 @@
 //! | `wait_graph` | parties, edges, what can never go on, roots of other waits |
 //! | `parties` | threads as parties: own code, activity, waits |
 //! | `deadlocks`, `blocked` | findings from the wait graph |
+//! | `finalizers` | a finalizer that does not go on |
 //! | `holders` | who holds memory, what it consists of, and names of objects by the program's own fields |
 //! | `native_owner` | native memory that managed objects point at |
 //! | `sizing` | managed heaps that are mostly free |
 //! | `last_words`, `native_words` | how the process ended |
 //! | `native` | waits and activities of threads without a managed runtime |
+//! | `joins` | findings with one cause become one |
 //! | `verdict` | whether nothing is wrong, or what was not judged |
 //!
 //! To add a rule, copy `blocked` for waits or `holders` for memory, give its finding a row in `ranking` and in
@@ -21,7 +23,9 @@
 
 mod blocked;
 mod deadlocks;
+mod finalizers;
 pub(crate) mod holders;
+mod joins;
 pub(crate) mod last_words;
 pub(crate) mod native;
 pub(crate) mod native_owner;
@@ -32,15 +36,24 @@ pub(crate) mod sizing;
 pub(crate) mod verdict;
 pub(crate) mod wait_graph;
 
-pub(crate) use parties::Scene;
+pub(crate) use joins::join;
+pub(crate) use parties::{DueObjects, Scene};
 
+use crate::causes::holders::Users;
 use crate::report::Finding;
+use crate::runtimes::api::WaitFacts;
 
-/// Adds to findings on collections which of their users does not go on.
-pub(crate) fn add_users(scene: &Scene, findings: &mut [Finding], users: &[(usize, Vec<u32>)]) {
-    for (index, tids) in users {
+/// Adds to findings on collections which of their users does not go on. `facts`: the runtime that has the collections.
+pub(crate) fn add_users(
+    scene: &Scene,
+    findings: &mut [Finding],
+    users: &[(usize, Users)],
+    facts: Option<&dyn WaitFacts>,
+) {
+    for (index, users) in users {
         if let Some(finding) = findings.get_mut(*index) {
-            blocked::add_users(scene, finding, tids);
+            let tasks = facts.map(|facts| facts.users(&users.objects)).unwrap_or_default();
+            blocked::add_users(scene, finding, &users.tids, tasks);
         }
     }
 }

@@ -25,10 +25,14 @@ pub(crate) struct Party {
     pub(crate) place: Option<String>,
     /// The method of the program that called it.
     pub(crate) caller: Option<String>,
+    /// The library's method that the innermost one called, if it runs there.
+    pub(crate) through: Option<String>,
     /// What it does, if it waits for nobody in the process.
     pub(crate) activity: Option<Activity>,
     /// Whether it is the first thread of the program, which starts others and waits for them.
     pub(crate) main: bool,
+    /// Whether it is the runtime's thread that runs finalizers.
+    pub(crate) finalizer: bool,
     /// Processor time that it used, in milliseconds.
     pub(crate) cpu_ms: Option<u64>,
     pub(crate) wait: Option<WaitFact>,
@@ -61,6 +65,14 @@ impl Party {
     }
 }
 
+/// Objects whose finalizers are due.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DueObjects {
+    pub(crate) count: u64,
+    /// Their types with the number of objects, most first.
+    pub(crate) types: Vec<(String, u64)>,
+}
+
 /// Everything that the rules on waits know.
 #[derive(Debug, Default)]
 pub(crate) struct Scene {
@@ -71,6 +83,10 @@ pub(crate) struct Scene {
     pub(crate) labels: HashMap<Addr, String>,
     /// Number of threads whose managed frames have no names above the program's own.
     pub(crate) blind: u64,
+    /// Objects whose finalizers are due.
+    pub(crate) due: Option<DueObjects>,
+    /// Whether findings may show data of the program.
+    pub(crate) show_data: bool,
     by_id: HashMap<PartyId, NodeId>,
 }
 
@@ -116,8 +132,10 @@ impl Scene {
                     None => name(thread),
                 },
                 caller,
+                through: through(&thread.frames),
                 activity: activity.or_else(|| native::activity(thread)),
                 cpu_ms: thread.cpu_ms,
+                finalizer: thread.role == Some("finalizer"),
                 main: thread.role == Some("main") || thread.managed_name.as_deref() == Some("main"),
                 wait: waits.remove(&id).or_else(|| thread.waits_for.as_ref().filter(|row| !sleeps(row)).map(of_row)),
                 place,
@@ -134,7 +152,7 @@ impl Scene {
         let pools = executors.iter().map(|pool| PartyId::Pool(pool.object));
         let ids = parties.iter().map(|party| party.id).chain(pools);
         let by_id = ids.zip(0..).collect();
-        Scene { parties, executors, requests, labels: HashMap::new(), blind: 0, by_id }
+        Scene { parties, executors, requests, by_id, ..Scene::default() }
     }
 
     /// Objects that findings may name.
@@ -187,7 +205,11 @@ impl Scene {
             (None, Some(kind)) => format!("the {kind} at {}", wait.object),
             (None, None) => format!("the object at {}", wait.object),
         };
-        wait.what.clone().unwrap_or_else(of_object)
+        let noun = wait.what.clone().unwrap_or_else(of_object);
+        match wait.peer.as_ref().filter(|_| self.show_data) {
+            Some(peer) => format!("{noun} to {peer}"),
+            None => noun,
+        }
     }
 
     /// The name of an executor.
@@ -239,14 +261,22 @@ pub(super) fn title(frame: &FrameRow) -> String {
     name.find("[[").and_then(|at| name.get(..at)).unwrap_or(name).to_owned()
 }
 
-fn of_task(task: TaskFact) -> Party {
+/// The library's method that the program's innermost one called, in managed code.
+fn through(frames: &[FrameRow]) -> Option<String> {
+    let library = frames.iter().take_while(|frame| !frame.own);
+    library.filter(|frame| frame.runtime.is_some() && frame.method.is_some()).last().map(title)
+}
+
+pub(super) fn of_task(task: TaskFact) -> Party {
     Party {
         id: PartyId::Task(task.address),
         name: task.name.unwrap_or_else(|| format!("task {}", task.address)),
         place: task.place,
         caller: task.caller,
+        through: None,
         activity: None,
         main: false,
+        finalizer: false,
         cpu_ms: None,
         wait: task.wait,
     }

@@ -130,6 +130,14 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
                 return (Some(Holder { top, container: at, elements: found, bytes }), others);
             }
         }
+        // Parts of one collection, such as one for each processor.
+        if (2..=NAMED).contains(&at.len()) && kind.is_some_and(|kind| namer.role(kind) == TypeRole::Collection) {
+            let parts = at.clone().into_iter().map(|node| elements(namer, node));
+            let found = parts.reduce(Elements::join).unwrap_or_default();
+            if found.count() >= ELEMENTS && found.largest.saturating_mul(100) < bytes.saturating_mul(ONE) {
+                return (Some(Holder { top, container: at, elements: found, bytes }), others);
+            }
+        }
         // Alike objects are followed down together until a type of the program is reached.
         if at.len() > 1 && kind.is_some_and(|kind| namer.role(kind) == TypeRole::Program) {
             break;

@@ -26,6 +26,23 @@ impl Elements {
         self.by_kind.first().map_or(0, |(_, count, _)| *count)
     }
 
+    /// Elements of two collections.
+    pub(super) fn join(mut self, other: Elements) -> Elements {
+        for (kind, count, bytes) in other.by_kind {
+            match self.by_kind.iter_mut().find(|(of, ..)| *of == kind) {
+                Some((_, known, sum)) => {
+                    *known = known.saturating_add(count);
+                    *sum = sum.saturating_add(bytes);
+                }
+                None => self.by_kind.push((kind, count, bytes)),
+            }
+        }
+        self.largest = self.largest.max(other.largest);
+        let room = SAMPLE.saturating_sub(self.sample.len());
+        self.sample.extend(other.sample.into_iter().take(room));
+        self
+    }
+
     /// Elements that are known one by one. `chain`: each leads to the next of its type, and all count.
     pub(super) fn of_nodes(namer: &mut Namer<'_, '_, '_, '_>, nodes: &[TreeNode], chain: bool) -> Elements {
         let mut sums = Sums::default();

@@ -28,8 +28,17 @@ pub(crate) struct Holders {
     pub(crate) labels: HashMap<Addr, String>,
     /// The program's field or variable that holds each of `objects`.
     pub(crate) owners: HashMap<Addr, String>,
-    /// For some findings, by index: threads that refer to the collection or its owner.
-    pub(crate) users: Vec<(usize, Vec<u32>)>,
+    /// For some findings, by index: who uses the collection.
+    pub(crate) users: Vec<(usize, Users)>,
+}
+
+/// Who uses a collection.
+#[derive(Default)]
+pub(crate) struct Users {
+    /// Threads that refer to the collection or its owner.
+    pub(crate) tids: Vec<u32>,
+    /// The collection and its owners.
+    pub(crate) objects: Vec<Addr>,
 }
 
 /// Finds who holds most of a heap, names `wanted` objects, and the holders of `objects`.

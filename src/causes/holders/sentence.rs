@@ -2,6 +2,7 @@
 
 use crate::addr::Addr;
 use crate::analysis::roots::RuntimeRoots;
+use crate::causes::holders::Users;
 use crate::causes::holders::absent::{Absent, LARGE};
 use crate::causes::holders::bounds::bound;
 use crate::causes::holders::descent::Holder;
@@ -114,8 +115,8 @@ fn what(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder) -> String {
 }
 
 /// Threads whose frames or own fields refer to a collection, or to the program's objects that have it.
-pub(super) fn users(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder, rooted: &RuntimeRoots<'_>) -> Vec<u32> {
-    let [container] = holder.container.as_slice() else { return Vec::new() };
+pub(super) fn users(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder, rooted: &RuntimeRoots<'_>) -> Users {
+    let [container] = holder.container.as_slice() else { return Users::default() };
     let mut objects: Vec<Addr> = namer.tree.address(*container).into_iter().collect();
     let mut at = *container;
     while let Some(Parent::Object(up)) = namer.tree.parent(at).filter(|_| objects.len() < OWNERS) {
@@ -128,7 +129,7 @@ pub(super) fn users(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder, rooted: 
         rooted.roots.iter().filter(|root| objects.contains(&root.object)).filter_map(|root| root.thread).collect();
     tids.sort_unstable();
     tids.dedup();
-    tids
+    Users { tids, objects }
 }
 
 /// Maximum number of objects by which a thread is known to use a collection.

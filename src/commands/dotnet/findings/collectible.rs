@@ -36,9 +36,65 @@ pub(in crate::commands) fn loader_objects(session: &Session<'_>) -> Vec<Addr> {
     allocators.filter_map(|allocator| allocator.collectible.as_ref()?.object).collect()
 }
 
+/// Maximum number of objects of collectible types whose holders are looked for.
+const MAX_OBJECTS: usize = 1 << 12;
+
+/// Objects of types of collectible assemblies, with the name of their type. They keep the assemblies loaded.
+pub(in crate::commands) fn collectible_objects(session: &Session<'_>) -> Vec<(Addr, String)> {
+    let mut out = Vec::new();
+    for runtime in coreclr(session) {
+        let loaders = runtime.heaps().loader.iter().filter_map(|allocator| allocator.collectible.as_ref());
+        let modules: HashSet<Addr> = loaders.flat_map(|of| of.modules.iter().copied()).collect();
+        let Some(heap) = runtime.object_heap().filter(|_| !modules.is_empty()) else { continue };
+        let types = runtime.types();
+        let is = |kind: TypeIndex| {
+            let info = heap.method_table(kind).filter(|info| !info.free);
+            info.is_some_and(|info| types.module_of(info.address).is_ok_and(|module| modules.contains(&module)))
+        };
+        let (objects, _) = list(session.process, runtime, heap, &is);
+        let named = objects.into_iter().map(|object| (object.address, object.name.shown().to_string()));
+        out.extend(named.take(MAX_OBJECTS));
+    }
+    out
+}
+
+/// What keeps collectible assemblies loaded.
+pub(in crate::commands) struct Kept<'a> {
+    /// Objects of their types.
+    pub(in crate::commands) objects: &'a [(Addr, String)],
+    /// Who holds each of them.
+    pub(in crate::commands) held_by: &'a HashMap<Addr, String>,
+    /// Findings on holders.
+    pub(in crate::commands) findings: &'a [Finding],
+}
+
+impl Kept<'_> {
+    /// The holder of most of the objects, in a sentence, with the finding on it.
+    fn sentence(&self) -> Option<(String, Option<&Finding>)> {
+        let mut holders: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut types: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for (at, kind) in self.objects {
+            if let Some(holder) = self.held_by.get(at) {
+                *holders.entry(holder).or_default() += 1;
+                *types.entry((holder, kind)).or_default() += 1;
+            }
+        }
+        let (holder, number) = holders.into_iter().max_by_key(|(_, number)| *number)?;
+        let of_holder = types.iter().filter(|((of, _), _)| *of == holder);
+        let ((_, kind), most) = of_holder.max_by_key(|(_, number)| **number)?;
+        let text = format!(
+            " {holder} keeps {} of their types ({} {kind}), so they stay loaded.",
+            count(number, "object"),
+            exact(*most)
+        );
+        let finding = self.findings.iter().find(|finding| finding.id == "retained" && finding.text.contains(holder));
+        Some((text, finding))
+    }
+}
+
 /// Reports the assemblies of collectible loader allocators, and the size of their loader heaps. `reached`: the loader
 /// objects that roots are known to reach. `gcroot` finds no path to others.
-pub(super) fn collectible(session: &Session<'_>, reached: &HashSet<Addr>) -> Option<Finding> {
+pub(super) fn collectible(session: &Session<'_>, reached: &HashSet<Addr>, kept: &Kept<'_>) -> Option<Finding> {
     let mut allocators: Vec<(Addr, &Collectible)> = Vec::new();
     let mut names: BTreeMap<String, (u64, Option<Addr>)> = BTreeMap::new();
     let mut assemblies = 0u64;
@@ -83,18 +139,24 @@ pub(super) fn collectible(session: &Session<'_>, reached: &HashSet<Addr>) -> Opt
             if all.len() > MAX_NAMED { " and others" } else { "" }
         ),
     };
+    let much = allocators.len() >= MIN_WARNING || unloading.len() >= MANY_UNLOADING;
+    let (keeps, holder) = kept.sentence().filter(|_| !unloading.is_empty()).unwrap_or_default();
+    // The memory and the contexts have one cause.
+    let holder = holder.filter(|_| unloading.len() >= MANY_UNLOADING);
     let text = format!(
-        "{} in {} with {} of loader heaps{named}.{waiting}",
+        "{} in {} with {} of loader heaps{named}.{waiting}{keeps}{}",
         count(assemblies, "collectible assembly"),
         count(allocators.len() as u64, "loader allocator"),
         round(bytes),
+        holder.map_or_else(String::new, |finding| format!(" {}", finding.text)),
     );
-    let much = allocators.len() >= MIN_WARNING || unloading.len() >= MANY_UNLOADING;
     let severity = if much { Severity::Warning } else { Severity::Info };
-    let evidence = "loader allocators of the loaded assemblies and states of load contexts";
+    let evidence = "loader allocators of the loaded assemblies and states of load contexts; holders of their objects";
     let more = example.map_or_else(|| "heap --loader".to_owned(), |object| format!("gcroot {object}"));
-    let finding = Finding::new("collectible-assemblies", severity, text, evidence).about(bytes);
-    Some(finding.known(Confidence::Exact).more(more).within("runtime"))
+    let held = holder.and_then(|finding| finding.bytes).filter(|held| *held > bytes);
+    let finding = Finding::new("collectible-assemblies", severity, text, evidence).about(held.unwrap_or(bytes));
+    let within = if held.is_some() { "managed-heap" } else { "runtime" };
+    Some(finding.known(Confidence::Exact).more(more).within(within))
 }
 
 /// Lists the most frequent assembly names in words. Also returns the object that keeps an assembly of the first name

@@ -3,21 +3,24 @@
 
 mod collectible;
 mod events;
+mod out_of_memory;
 mod pinned;
 
-pub(in crate::commands) use collectible::loader_objects;
+pub(in crate::commands) use collectible::{Kept, collectible_objects, loader_objects};
 pub(in crate::commands) use events::events;
+pub(in crate::commands) use out_of_memory::{caught, out_of_memory};
 pub(in crate::commands) use pinned::pinned_objects;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::addr::Addr;
+use crate::causes::DueObjects;
 use crate::commands::dotnet::async_chains::async_chains;
 use crate::commands::dotnet::coreclr;
-use crate::commands::dotnet::exceptions::exceptions;
+use crate::commands::dotnet::exceptions::{ExceptionRow, exceptions};
 use crate::commands::dotnet::finalizers::finalizers;
 use crate::progress::Progress;
-use crate::report::{Finding, Severity, TypeRow};
+use crate::report::{FinalizerState, Finding, Severity, TypeRow};
 use crate::runtimes::api::Tally;
 use crate::session::Session;
 use crate::shell::{quoted, whole_name};
@@ -66,30 +69,45 @@ fn timers_of(row: &TypeRow, dead: Option<Tally>) -> Option<Finding> {
     Some(finding.about(bytes).more(more).within("managed-heap"))
 }
 
-/// Findings that need lists of objects. They read the heap, so there are none without `all`. `reached`: the
-/// [`loader_objects`] that roots are known to reach.
+/// Exceptions on the heap that were thrown.
+pub(in crate::commands) fn thrown(session: &Session<'_>) -> Vec<ExceptionRow> {
+    if coreclr(session).next().is_none() {
+        return Vec::new();
+    }
+    exceptions(session).exceptions.into_iter().filter(|e| e.thrown == Some(true)).collect()
+}
+
+/// Objects whose finalizers are due, if they are many.
+pub(in crate::commands) fn due(session: &Session<'_>) -> Option<DueObjects> {
+    let report = finalizers(session);
+    let ready = report.types.iter().filter(|row| row.state == FinalizerState::Ready);
+    let types = ready.map(|row| (row.name.shown().to_string(), row.count)).collect();
+    (report.ready >= FINALIZERS).then_some(DueObjects { count: report.ready, types })
+}
+
+/// Findings that need lists of objects. They read the heap. `reached`: the [`loader_objects`] that roots are known to
+/// reach. `thrown`: exceptions that were thrown.
 pub(in crate::commands) fn of_session(
     session: &Session<'_>,
     reached: &HashSet<Addr>,
-    all: bool,
+    thrown: &[ExceptionRow],
+    kept: &Kept<'_>,
     progress: &Progress,
 ) -> Vec<Finding> {
-    if coreclr(session).next().is_none() || !all {
+    if coreclr(session).next().is_none() {
         return Vec::new();
     }
     let mut out = Vec::new();
-    let finalizers = finalizers(session);
-    if finalizers.ready >= FINALIZERS {
+    if let Some(due) = due(session) {
         let text = format!(
             "{} objects wait for their finalizer: the finalizer thread is behind or blocked.",
-            exact(finalizers.ready)
+            exact(due.count)
         );
         out.push(
-            Finding::new("finalizer-queue", Severity::Warning, text, "finalization queue of the garbage collector")
+            Finding::new("finalizer-queue", Severity::Info, text, "finalization queue of the garbage collector")
                 .more("finalizers"),
         );
     }
-    let thrown: Vec<_> = exceptions(session).exceptions.into_iter().filter(|e| e.thrown == Some(true)).collect();
     if thrown.len() >= EXCEPTIONS {
         let mut types: BTreeMap<String, u64> = BTreeMap::new();
         thrown.iter().for_each(|e| *types.entry(e.name.to_string()).or_default() += 1);
@@ -98,7 +116,7 @@ pub(in crate::commands) fn of_session(
         let text = format!("{} thrown exceptions are on the heap{most}.", exact(thrown.len() as u64));
         out.push(Finding::new("exceptions", Severity::Info, text, "objects with a stack trace").more("exceptions"));
     }
-    out.extend(collectible::collectible(session, reached));
+    out.extend(collectible::collectible(session, reached, kept));
     let chains = async_chains(session, true, progress);
     if chains.total >= CHAINS {
         let most = chains.chains.first();

@@ -87,7 +87,10 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let objects = report.total.objects.saturating_sub(report.free.objects);
     let size = report.total.size.saturating_sub(report.free.size);
     let mut buffers = buffers::sums(session);
-    let wanted = found.scene.as_ref().map(Scene::objects).unwrap_or_default();
+    let mut wanted = found.scene.as_ref().map(Scene::objects).unwrap_or_default();
+    let lists = budget.allows("exceptions, finalizers and async methods", share.used, COUNTED);
+    let thrown = if lists { dotnet::findings::thrown(session) } else { Vec::new() };
+    wanted.extend(dotnet::findings::out_of_memory(&thrown));
     // Where objects themselves are malloc blocks, what an object points at need not be native memory.
     let apart = runtimes.iter().all(|runtime| runtime.heap().is_none_or(|heap| heap.blocks().is_none()));
     let is_large = apart && tally.shares.get(&Subject::Malloc).is_some_and(|share| share.used >= LARGE);
@@ -97,7 +100,8 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
         })
     });
     let owned = owned.flatten().map(|report| report.holders).unwrap_or_default();
-    let owners: Vec<Addr> = owned.iter().map(|row| row.object).collect();
+    let packs = if lists { dotnet::findings::collectible_objects(session) } else { Vec::new() };
+    let owners: Vec<Addr> = owned.iter().map(|row| row.object).chain(packs.iter().map(|pack| pack.0)).collect();
     let of_graph = budget.run(session, "retained sizes", (share.used, GRAPH), |budget| {
         let mut graph = Liveness { loaders: dotnet::findings::loader_objects(session), ..Liveness::default() };
         let (mut findings, mut keepers, mut walked) = (Vec::new(), String::new(), Vec::new());
@@ -113,7 +117,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
             match holders::holders(session, retained, names, rooted, &wanted, &owners) {
                 Ok(Holders { findings: mut of_holders, labels: of_objects, owners, users }) => {
                     if let Some(scene) = &found.scene {
-                        causes::add_users(scene, &mut of_holders, &users);
+                        causes::add_users(scene, &mut of_holders, &users, rooted.runtime.wait_facts());
                     }
                     findings.extend(of_holders);
                     labels.extend(of_objects);
@@ -128,10 +132,13 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     });
     let mut graph = Liveness::default();
     let mut walked = Vec::new();
+    let (mut names_of, mut holders_of) = (HashMap::new(), HashMap::new());
     if let Some((findings, keepers, liveness, with_sizes, labels, held_by, not_read)) = of_graph {
         found.findings.extend(native_owners(&owned, &held_by));
         found.not_read.extend(not_read);
         (graph, walked) = (liveness, with_sizes);
+        names_of.clone_from(&labels);
+        holders_of = held_by;
         if let Some(scene) = &mut found.scene {
             scene.labels.extend(labels);
         }
@@ -179,12 +186,16 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let dead = (whole && !graph.roots_missing).then_some(&graph.dead);
     found.findings.extend(dotnet::findings::of_types(session, &report.types, size, dead));
     found.findings.extend(buffers);
-    found.findings.extend(dotnet::findings::of_session(
-        session,
-        &graph.reached,
-        budget.allows("exceptions, finalizers and async methods", share.used, COUNTED),
-        progress,
-    ));
+    if !lists {
+        return;
+    }
+    found.findings.extend(dotnet::findings::caught(session, &thrown, &names_of));
+    if let (Some(scene), Some(due)) = (&mut found.scene, dotnet::findings::due(session)) {
+        scene.due = Some(due);
+    }
+    let kept = dotnet::findings::Kept { objects: &packs, held_by: &holders_of, findings: &found.findings };
+    let more = dotnet::findings::of_session(session, &graph.reached, &thrown, &kept, progress);
+    found.findings.extend(more);
 }
 
 /// Maximum number of types whose native memory is reported.

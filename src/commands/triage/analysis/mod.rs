@@ -20,7 +20,7 @@ use std::time::Duration;
 use crate::analysis::zero::ZeroMap;
 use crate::causes::ranking::Family;
 use crate::causes::verdict::verdict;
-use crate::causes::{self, Scene, last_words, ranking};
+use crate::causes::{self, Scene, ranking};
 use crate::commands::triage::analysis::budget::Budget;
 use crate::commands::triage::analysis::tally::{Measure, Tally};
 use crate::commands::triage::report::{NamedRow, TriageReport, UnnamedRow};
@@ -103,7 +103,7 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     page_states::add(&tally, &mut findings);
     suggested::check(session, &mut findings, &mut budget, progress);
     let used = tally.total();
-    last_words::join(&mut findings);
+    causes::join(&mut findings);
     ranking::judge(&mut findings);
     findings.extend(verdict(&findings, &missing(session, scene.as_ref(), &not_read, &budget)));
     finish(session, &mut findings, Some(used), tally.measure);

@@ -58,6 +58,7 @@ pub(super) fn threads(session: &Session<'_>, zeros: &ZeroMap, show_data: bool, b
     let runtimes = session.runtimes();
     let facts: Vec<_> = runtimes.iter().filter_map(|runtime| runtime.wait_facts()).collect();
     let mut scene = Scene::of_threads(&report.threads, &facts, &natives);
+    scene.show_data = show_data;
     scene.labels.extend(natives.values().filter_map(|wait| Some((wait.address, variable(session, wait)?))));
     found.scene = Some(scene);
     if count < MANY {

@@ -11,8 +11,27 @@ pub struct OutOfMemory {
     pub evidence: &'static str,
 }
 
-/// What a runtime knows of the end of the process.
+/// The last allocation that failed, as the collector recorded it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedAllocation {
+    /// Bytes that were asked for.
+    pub bytes: u64,
+    /// Whether it was a large object.
+    pub large: bool,
+}
+
+/// What a runtime knows of the end of the process, and of allocations that failed before.
 pub trait LastWords: Sync {
     /// The failed allocation that a thread reports or throws. `None` if it does neither.
     fn out_of_memory(&self, thread: &ThreadRow) -> Option<OutOfMemory>;
+
+    /// The last allocation that failed. `None` if none did, or if it is not recorded.
+    fn failed_allocation(&self) -> Option<FailedAllocation> {
+        None
+    }
+
+    /// The limit of the managed heap in bytes, if the user gave one that can be read.
+    fn heap_limit(&self) -> Option<u64> {
+        None
+    }
 }

@@ -48,7 +48,7 @@ pub use heap::{
 pub(crate) use heap::{RefBatch, all_types};
 pub use holders::{NamedStatics, StaticRoot, TypeRole};
 pub use id::RuntimeId;
-pub use last_words::{LastWords, OutOfMemory};
+pub use last_words::{FailedAllocation, LastWords, OutOfMemory};
 pub use names::FieldKey;
 #[doc(hidden)]
 pub use names::ObjectNames;

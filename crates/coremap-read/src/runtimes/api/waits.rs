@@ -55,6 +55,12 @@ pub struct WaitFact {
     pub owner_inherited: bool,
     /// Whether a wait for it is what a thread without work does: an empty queue, an idle pool.
     pub idle: bool,
+    /// Whether it usually ends soon by itself: a short timer, an operation of a socket.
+    pub soon: bool,
+    /// Whether somebody outside of the process ends it.
+    pub outside: bool,
+    /// The peer that is waited for. It is data of the program.
+    pub peer: Option<String>,
     /// The structure that proves the wait, in words.
     pub evidence: &'static str,
 }
@@ -75,7 +81,7 @@ pub struct Executor {
 }
 
 /// Requests in flight of one server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestSet {
     /// What a request is: `HttpExchange`.
     pub kind: String,
@@ -83,6 +89,10 @@ pub struct RequestSet {
     pub count: u64,
     /// Threads that serve them.
     pub threads: Vec<u32>,
+    /// Tasks that serve them, as [`WaitFacts::tasks`] has them.
+    pub tasks: Vec<Addr>,
+    /// Their routes with the number of requests, most first. They are data of the program.
+    pub routes: Vec<(String, u64)>,
 }
 
 /// A task, coroutine or virtual thread that is not done.
@@ -178,6 +188,12 @@ pub trait WaitFacts: Sync {
     /// Requests in flight.
     fn requests(&self, threads: &[ThreadRow]) -> Vec<RequestSet> {
         let _ = threads;
+        Vec::new()
+    }
+
+    /// Tasks that are methods of one of these objects or have it in a variable, and wait.
+    fn users(&self, objects: &[Addr]) -> Vec<TaskFact> {
+        let _ = objects;
         Vec::new()
     }
 

@@ -48,19 +48,19 @@ fn queues(gc: Gc<'_>, server: bool, segments: &[Segment]) -> Vec<(u32, Addr)> {
         return addr.and_then(at).map(|queue| (0, queue)).into_iter().collect();
     }
     let count = segments.iter().map(|s| s.heap.saturating_add(1)).max().unwrap_or(0);
-    let array = vars.ptr("g_heaps").ok().and_then(at);
-    let offset = || {
-        let index = layout.constant("gc_heap_fields", "finalize_queue").ok()?;
-        let addr = vars.ptr("gc_heap_field_offsets").ok()?.checked_add(index.checked_mul(4)?)?;
-        u64::try_from(memory.u32(addr).ok()? as i32).ok()
-    };
-    let (Some(array), Some(offset)) = (array, offset()) else { return Vec::new() };
-    (0..count)
-        .filter_map(|i| {
-            let heap = at(array.checked_add(8 * u64::from(i))?)?;
-            Some((i, at(heap.checked_add(offset)?)?))
-        })
-        .collect()
+    (0..count).filter_map(|i| Some((i, at(heap_field(gc, i, "finalize_queue")?)?))).collect()
+}
+
+/// Address of a field of one of the heaps of a server GC. `None` if that version has no such field.
+pub(super) fn heap_field(gc: Gc<'_>, heap: u32, field: &str) -> Option<Addr> {
+    let Gc { memory, layout, .. } = gc;
+    let vars = StructView::new(memory, layout, "GcDacVars", gc.vars?);
+    let at = |addr: Addr| memory.ptr(addr).ok().filter(|a| !a.is_null());
+    let array = vars.ptr("g_heaps").ok().and_then(at)?;
+    let index = layout.constant("gc_heap_fields", field).ok()?;
+    let addr = vars.ptr("gc_heap_field_offsets").ok()?.checked_add(index.checked_mul(4)?)?;
+    let offset = u64::try_from(memory.u32(addr).ok()? as i32).ok()?;
+    at(array.checked_add(8 * u64::from(heap))?)?.checked_add(offset)
 }
 
 /// Reasons why a queue can't be read.

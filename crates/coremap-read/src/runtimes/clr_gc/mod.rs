@@ -9,6 +9,7 @@ pub mod finalizers;
 mod gcdesc;
 mod handles;
 mod heap;
+pub(crate) mod oom;
 mod read;
 mod reader;
 pub(crate) mod sink;

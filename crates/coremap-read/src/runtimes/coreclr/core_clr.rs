@@ -16,8 +16,9 @@ use crate::progress::Progress;
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
-    self, ClrGc, ClrHeaps, EventSession, FinalizeQueue, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads,
-    NamedStatics, PendingTasks, Roots, RuntimeId, StackFrame, StackWalk, Structure, TypeIndex, TypeRole, WaitFacts,
+    self, ClrGc, ClrHeaps, EventSession, FinalizeQueue, LastWords, ManagedCode, ManagedRuntime, ManagedThread,
+    ManagedThreads, NamedStatics, PendingTasks, Roots, RuntimeId, StackFrame, StackWalk, Structure, TypeIndex,
+    TypeRole, WaitFacts,
 };
 use crate::runtimes::clr_gc::{Gc, finalizers, handle_at};
 use crate::runtimes::coreclr::claim::read_heaps;
@@ -301,6 +302,14 @@ impl ManagedRuntime for CoreClr<'_> {
     }
 
     fn wait_facts(&self) -> Option<&dyn WaitFacts> {
+        Some(self)
+    }
+
+    fn elements_note(&self, kind: TypeIndex, elements: &[Addr]) -> Option<String> {
+        self.note_on(kind, elements)
+    }
+
+    fn last_words(&self) -> Option<&dyn LastWords> {
         Some(self)
     }
 

@@ -39,7 +39,7 @@ const PLAIN: [&str; 16] = [
     "IntPtr", "UIntPtr", "Decimal", "DateTime",
 ];
 
-fn is_library(name: &str) -> bool {
+pub(super) fn is_library(name: &str) -> bool {
     LIBRARY.iter().any(|space| name.starts_with(space))
 }
 

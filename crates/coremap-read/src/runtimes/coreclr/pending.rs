@@ -11,7 +11,7 @@ use crate::runtimes::api::{PendingMethod, PendingSemaphore, PendingTasks, TaskEn
 use crate::runtimes::coreclr::tasks::{
     AsyncMethods, Awaits, FoundEnd, Node, Pool, TaskContext, innermost_of, machine_of,
 };
-use crate::runtimes::coreclr::threads::Places;
+use crate::runtimes::coreclr::threads::{Places, Serving};
 use crate::runtimes::coreclr::{CodeAt, CoreClr};
 use crate::words::TaskEndKind;
 
@@ -37,6 +37,8 @@ pub(super) struct PendingFacts {
     machines: Mutex<HashMap<Addr, Option<Addr>>>,
     /// Who waits for semaphores, and who likely has their places.
     pub(super) places: OnceLock<Places>,
+    /// Requests in flight.
+    pub(super) serving: OnceLock<Serving>,
 }
 
 impl CoreClr<'_> {
@@ -55,25 +57,25 @@ impl CoreClr<'_> {
         })
     }
 
-    fn field_of(&self, object: Addr, name: &str) -> Option<Addr> {
+    pub(super) fn field_of(&self, object: Addr, name: &str) -> Option<Addr> {
         let types = self.types();
         let fields = types.object_fields(types.type_of(object)?);
         let offset = fields.iter().find(|f| types.field_name(f) == name)?.offset;
         object.checked_add(offset)
     }
 
-    fn object_in(&self, object: Addr, name: &str) -> Option<Addr> {
+    pub(super) fn object_in(&self, object: Addr, name: &str) -> Option<Addr> {
         self.types().memory.ptr(self.field_of(object, name)?).ok().filter(|at| !at.is_null())
     }
 
-    fn type_name_of(&self, object: Addr) -> Option<String> {
+    pub(super) fn type_name_of(&self, object: Addr) -> Option<String> {
         let method_table = self.types().type_of(object)?;
         (self.types().is_method_table(method_table) == Ok(true))
             .then(|| printable(&self.types().display_name(method_table)).into_owned())
     }
 
     /// The method that a delegate calls.
-    fn delegate_method(&self, delegate: Addr) -> Option<String> {
+    pub(super) fn delegate_method(&self, delegate: Addr) -> Option<String> {
         let pointer = |name| self.object_in(delegate, name);
         let code = pointer("_methodPtrAux").or_else(|| pointer("_methodPtr"))?;
         let methods = self.methods();

@@ -5,7 +5,7 @@
 //! root. Sums of subtrees are what the object owns: at most what it reaches, and at least what it dominates within the
 //! tree.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::addr::Addr;
 use crate::limits;
@@ -81,6 +81,7 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
             reserved.and_then(|tier| tiers.get(tier)).into_iter().flatten().filter_map(own).collect();
         let mut closed = !late.is_empty();
         let mut addrs: Vec<u64> = Vec::with_capacity(BATCH);
+        let mut lists = Lists::default();
         for (number, tier) in tiers.iter().enumerate() {
             closed &= reserved != Some(number);
             for &object in tier {
@@ -103,8 +104,11 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
                         set(&mut bytes, id, node.counted_size);
                         set(&mut kinds, id, node.kind.0);
                     }
-                    let node = node.filter(|node| role(node.kind) == TypeRole::ListNode);
+                    let of = node.map(|node| role(node.kind));
+                    let node = node.filter(|_| of == Some(TypeRole::ListNode));
                     let foreign = node.filter(|_| !in_its_list(&parent, &kinds, id, role));
+                    let leads = foreign.is_none() && matches!(of, Some(TypeRole::ListNode | TypeRole::Collection));
+                    let mut next_of_foreign = Vec::new();
                     for &to in targets {
                         let Some(to) = own(&Addr::new(to)).filter(|to| !(closed && late.contains(to))) else {
                             continue;
@@ -113,10 +117,24 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
                             let kind = ids.address(space, to).and_then(|at| Some(nodes.node(at.get())?.kind));
                             let is_list = |kind| kind == node.kind || role(kind) == TypeRole::Collection;
                             if kind.is_some_and(is_list) {
+                                next_of_foreign.push(to);
                                 continue;
                             }
                         }
-                        claim(&mut parent, to, id, &mut order);
+                        // The list goes on behind a node that somebody else has.
+                        let is_new = claim(&mut parent, to, id, &mut order);
+                        if !is_new && leads && !in_its_list(&parent, &kinds, to, role) {
+                            lists.pass(to, id, &mut parent, &mut order);
+                        }
+                    }
+                    if let Some(node) = foreign {
+                        // The list's owner is no part of the list.
+                        let same = |to: &u32| {
+                            let at = ids.address(space, *to);
+                            at.and_then(|at| nodes.node(at.get())).is_some_and(|next| next.kind == node.kind)
+                        };
+                        next_of_foreign.retain(same);
+                        lists.add(id, next_of_foreign, &mut parent, &mut order);
                     }
                 }
                 if let (Some(from), Some(&last)) = (next, read.checked_sub(1).and_then(|last| part.get(last))) {
@@ -213,6 +231,40 @@ fn in_its_list(parent: &[u32], kinds: &[u32], id: u32, role: &mut dyn FnMut(Type
     let up = parent.get(id as usize).copied().filter(|up| (*up as usize) < parent.len());
     up.and_then(kind)
         .is_some_and(|up| Some(up) == kind(id) || matches!(role(TypeIndex(up)), TypeRole::Collection | TypeRole::Part))
+}
+
+/// Nodes of lists that somebody else has: where their lists go on behind them. What leads to such a node from within
+/// its list owns the rest.
+#[derive(Default)]
+struct Lists {
+    /// By node, what follows it. Each is passed once.
+    next: HashMap<u32, Vec<u32>>,
+    /// Nodes that a list led to before they were read, with the node of the list.
+    early: HashMap<u32, u32>,
+}
+
+impl Lists {
+    /// Adds a node that does not belong to its list's owner.
+    fn add(&mut self, id: u32, next: Vec<u32>, parent: &mut [u32], order: &mut Vec<TreeNode>) {
+        self.next.insert(id, next);
+        if let Some(by) = self.early.remove(&id) {
+            self.pass(id, by, parent, order);
+        }
+    }
+
+    /// The node `by` leads to `to`, which has a parent.
+    fn pass(&mut self, to: u32, by: u32, parent: &mut [u32], order: &mut Vec<TreeNode>) {
+        let mut open = vec![to];
+        while let Some(at) = open.pop() {
+            let Some(next) = self.next.remove(&at) else {
+                if at == to {
+                    self.early.entry(to).or_insert(by);
+                }
+                continue;
+            };
+            open.extend(next.into_iter().filter(|next| !claim(parent, *next, by, order)));
+        }
+    }
 }
 
 /// Gives a node its parent, if it has none.
@@ -313,6 +365,7 @@ mod tests {
         let tree = OwnerTree::find(&retained.live, &tiers, None, &[], &mut role, &budget).unwrap();
         let top = |id| tree.bytes(tree.node(at(id)).unwrap());
         let sum = |ids: &[u32]| ids.iter().map(|id| memory.size(*id)).sum::<u64>();
-        assert_eq!((top(0), top(1)), (sum(&[0, 2]), sum(&[1, 3])));
+        // The list goes on behind the node that the session has.
+        assert_eq!((top(0), top(1)), (sum(&[0, 2]), sum(&[1, 3, 4])));
     }
 }

@@ -217,6 +217,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::runtimes::coreclr::tasks::HttpObjects;
     use crate::runtimes::coreclr::tasks::shapes::Machine;
 
     /// A node of type `kind`. Nodes of type 1 are async methods.
@@ -250,6 +251,7 @@ mod tests {
         Tasks {
             nodes,
             sources: HashMap::new(),
+            http: HttpObjects::default(),
             omitted: 0,
             lost: 0,
             by_address: HashMap::new(),

@@ -38,9 +38,36 @@ pub struct Source {
     pub method_table: Addr,
 }
 
+/// Objects of servers and clients of HTTP.
+///
+/// Sources: aspnetcore, Kestrel.Core: HttpProtocol.cs (RequestProcessingStatus); System.Net.Http: HttpConnectionPool.cs.
+#[derive(Clone, Debug, Default)]
+pub struct HttpObjects {
+    /// Connections and streams of Kestrel that have a request: those that count as such by their status, and those that do
+    /// if a method of the program serves them.
+    pub started: Vec<Addr>,
+    /// Those of which the status says nothing.
+    pub others: Vec<Addr>,
+    /// HttpClient's pools of connections.
+    pub pools: Vec<Addr>,
+}
+
+/// Namespace of Kestrel's connections and streams, and their field with the status of the request.
+const PROTOCOL: &str = "Microsoft.AspNetCore.Server.Kestrel.Core.Internal.Http";
+const STATUS: &str = "_requestProcessingStatus";
+
+/// The status of a request: the program has it (AppStarted), the answer is complete (ResponseCompleted).
+const APP_STARTED: u32 = 3;
+const ANSWERED: u32 = 6;
+
+/// HttpClient's pool of connections to one host.
+const POOL: &str = "System.Net.Http.HttpConnectionPool";
+
 /// Pending tasks and boxes, from one walk of the heap.
 #[derive(Debug, Default)]
 pub(in crate::runtimes::coreclr) struct AsyncObjects {
+    /// Objects of HTTP.
+    pub(super) http: HttpObjects,
     /// Pending items by address.
     pub(super) items: Vec<AsyncObject>,
     /// Completion sources, by the task that each completes.
@@ -53,9 +80,16 @@ pub(in crate::runtimes::coreclr) struct AsyncObjects {
 
 /// Role of a type's objects in this walk.
 enum Role {
-    Task { flags: u64, machine: Option<Arc<Machine>> },
+    Task {
+        flags: u64,
+        machine: Option<Arc<Machine>>,
+    },
     Box(Arc<Machine>),
     Source(u64),
+    /// A connection or stream of a server, with the offset of its status.
+    Connection(u64),
+    /// A client's pool of connections.
+    Pool,
     None,
 }
 
@@ -69,8 +103,20 @@ fn role(shapes: &Shapes<'_, '_>, method_table: Addr) -> Role {
         Family::Task => field(&[FLAGS])
             .map_or(Role::None, |flags| Role::Task { flags, machine: shapes.machine(method_table).map(Arc::new) }),
         Family::Source => field(&COMPLETES).map_or(Role::None, Role::Source),
-        Family::Other => shapes.machine(method_table).map_or(Role::None, |m| Role::Box(Arc::new(m))),
+        Family::Other => match shapes.machine(method_table) {
+            Some(machine) => Role::Box(Arc::new(machine)),
+            None => http_role(shapes, method_table).unwrap_or(Role::None),
+        },
     }
+}
+
+fn http_role(shapes: &Shapes<'_, '_>, method_table: Addr) -> Option<Role> {
+    let name = shapes.types.display_name(method_table);
+    if name == POOL {
+        return Some(Role::Pool);
+    }
+    let status = || shapes.fields(method_table).get(STATUS).copied();
+    name.starts_with(PROTOCOL).then(status).flatten().map(Role::Connection)
 }
 
 /// Collects pending tasks.
@@ -100,13 +146,30 @@ impl Collector for TaskCollector<'_, '_> {
 
     fn visit(&self, share: &mut TaskShare, object: &Object) {
         let (heap, memory) = (self.heap, self.shapes.types.memory);
-        let AsyncObjects { items, sources, omitted, .. } = &mut share.found;
+        let AsyncObjects { items, sources, omitted, http, .. } = &mut share.found;
         let role = share.roles.entry(object.kind.0).or_insert_with(|| match heap.method_table(object.kind) {
             Some(info) if !info.free && !info.counted() => role(&self.shapes, info.address),
             _ => Role::None,
         });
         let (machine, is_task) = match role {
             Role::None => return,
+            Role::Pool => {
+                if http.pools.len() < limits::MAX_ASYNC_OBJECTS {
+                    http.pools.push(object.addr);
+                }
+                return;
+            }
+            Role::Connection(at) => {
+                let list = match memory.u32(object.addr.saturating_add(*at)) {
+                    Ok(APP_STARTED..ANSWERED) => &mut http.started,
+                    Ok(0..APP_STARTED) => &mut http.others,
+                    _ => return,
+                };
+                if list.len() < limits::MAX_ASYNC_OBJECTS {
+                    list.push(object.addr);
+                }
+                return;
+            }
             Role::Source(at) => {
                 let task = memory.ptr(object.addr.saturating_add(*at)).ok().filter(|t| !t.is_null());
                 if let Some(task) = task.filter(|_| sources.len() < limits::MAX_ASYNC_OBJECTS) {
@@ -136,6 +199,9 @@ impl Collector for TaskCollector<'_, '_> {
         share.found.items.extend(later.found.items);
         share.found.sources.extend(later.found.sources);
         share.found.omitted += later.found.omitted;
+        share.found.http.started.extend(later.found.http.started);
+        share.found.http.others.extend(later.found.http.others);
+        share.found.http.pools.extend(later.found.http.pools);
         share
     }
 }
@@ -144,6 +210,7 @@ impl AsyncObjects {
     /// Sorts the items by address and applies the limit.
     pub(in crate::runtimes::coreclr) fn sort(&mut self) {
         self.items.sort_by_key(|i| i.addr);
+        [&mut self.http.started, &mut self.http.others, &mut self.http.pools].into_iter().for_each(|list| list.sort());
         self.omitted += self.items.len().saturating_sub(limits::MAX_ASYNC_OBJECTS) as u64;
         self.items.truncate(limits::MAX_ASYNC_OBJECTS);
     }

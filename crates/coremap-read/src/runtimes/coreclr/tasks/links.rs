@@ -12,7 +12,7 @@ use crate::memory::walk::Walks;
 use crate::phase::Phase;
 use crate::runtimes::api::{Heap as _, HeapRange, Link, ObjectReader, UnwalkedRanges};
 use crate::runtimes::coreclr::heap::Heap;
-use crate::runtimes::coreclr::tasks::find::{AsyncObjects, FINISHED, Source};
+use crate::runtimes::coreclr::tasks::find::{AsyncObjects, FINISHED, HttpObjects, Source};
 use crate::runtimes::coreclr::tasks::runners;
 use crate::runtimes::coreclr::tasks::shapes::{Family, Machine, Shapes};
 use crate::runtimes::coreclr::tasks::suspended::{HEAD, LEAVES, RESUME, Running, Suspended, Suspensions};
@@ -110,6 +110,8 @@ pub struct Tasks {
     pub nodes: Vec<Node>,
     /// Completion sources, by the task that each completes.
     pub sources: HashMap<Addr, Source>,
+    /// Objects of HTTP servers and clients.
+    pub http: HttpObjects,
     /// Number of objects left out by a limit.
     pub omitted: u64,
     /// Bytes of the heap that could not be walked.
@@ -145,7 +147,7 @@ impl Tasks {
     ) -> Tasks {
         let types: &TypeSystem<'_> = heap.type_system();
         let shapes = Shapes::new(types);
-        let AsyncObjects { items, sources, omitted, lost } = found;
+        let AsyncObjects { items, sources, http, omitted, lost } = found;
         let mut nodes: Vec<Node> = Vec::with_capacity(items.len());
         let mut suspensions = Suspensions::new(types);
         for item in items {
@@ -203,8 +205,8 @@ impl Tasks {
         }
         let by_address = nodes.iter().enumerate().map(|(i, n)| (n.addr, i as u32)).collect();
         let (below_starts, below) = below(&nodes);
-        let (sources, omitted, lost) = (sources.clone(), *omitted, *lost);
-        Tasks { nodes, sources, omitted, lost, by_address, below_starts, below, owners: owners.clone() }
+        let (sources, http, omitted, lost) = (sources.clone(), http.clone(), *omitted, *lost);
+        Tasks { nodes, sources, http, omitted, lost, by_address, below_starts, below, owners: owners.clone() }
     }
 }
 
@@ -217,7 +219,7 @@ impl Node {
     }
 
     /// Address of the state machine, if it is an object of its own.
-    fn machine_object(&self, types: &TypeSystem<'_>) -> Option<Addr> {
+    pub(in crate::runtimes::coreclr) fn machine_object(&self, types: &TypeSystem<'_>) -> Option<Addr> {
         self.machine.as_ref().filter(|m| m.object).and_then(|_| self.machine_at(types))
     }
 

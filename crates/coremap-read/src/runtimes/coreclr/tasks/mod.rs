@@ -24,6 +24,7 @@ mod suspended;
 pub use chains::Chain;
 
 pub(super) use ends::{FoundEnd, TaskContext};
+pub use find::HttpObjects;
 pub(super) use find::{AsyncObjects, TaskCollector};
 pub use links::{Awaits, End, Node, Tasks};
 pub use methods::AsyncMethods;

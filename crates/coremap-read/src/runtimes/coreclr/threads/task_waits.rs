@@ -34,10 +34,10 @@ const MAX_PARTIES: usize = 1 << 16;
 const MAX_ABOVE: usize = 32;
 
 /// Timers up to this time end soon.
-const SOON_MS: u32 = 5_000;
+pub(super) const SOON_MS: u32 = 5_000;
 
 /// Operations that are no tasks, such as those of sockets, usually end soon. This many waiters behind one are no accident.
-const MANY: usize = 10;
+pub(super) const MANY: usize = 10;
 
 mod how {
     pub(super) const STATES: &str =
@@ -62,7 +62,7 @@ type Key = (Addr, Option<Addr>);
 type Siblings = HashMap<Key, Vec<(u32, i32)>>;
 
 /// The name of a method without its parameters.
-fn short(name: &str) -> String {
+pub(in crate::runtimes::coreclr) fn short(name: &str) -> String {
     name.find('(').filter(|at| *at > 0).and_then(|at| name.get(..at)).unwrap_or(name).to_owned()
 }
 
@@ -233,7 +233,7 @@ impl CoreClr<'_> {
     }
 
     /// What a wait for one or several ends is for. `None` if it ends soon, or nothing is known.
-    fn wait_of(&self, places: &Places, ends: &[TaskEnd]) -> Option<WaitFact> {
+    pub(super) fn wait_of(&self, places: &Places, ends: &[TaskEnd]) -> Option<WaitFact> {
         let first = ends.first()?;
         let fact = |what: Option<String>, relation| WaitFact {
             object: first.object,

@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::addr::Addr;
-use crate::facts::{ExecutorRow, ThreadRow};
+use crate::facts::{ExecutorRow, FrameRow, ThreadRow};
 use crate::map::Confidence;
-use crate::runtimes::api::{Activity, Executor, PartyId, PendingTasks, TaskFact, WaitFact, WaitFacts};
+use crate::runtimes::api::{Activity, Executor, PartyId, PendingTasks, RequestSet, TaskFact, WaitFact, WaitFacts};
 use crate::runtimes::coreclr::CoreClr;
 use crate::runtimes::coreclr::threads::task_waits::POOL;
-use crate::words::WaitKind;
+use crate::words::{FrameRowKind, GcMode, WaitKind};
 
 /// Beginnings of the names of methods, with what a thread does in them.
 const ACTIVITIES: [(&str, Activity); 21] = [
@@ -59,7 +59,15 @@ impl WaitFacts for CoreClr<'_> {
     }
 
     fn tasks(&self) -> Vec<TaskFact> {
-        self.places().tasks.clone()
+        self.places().tasks.iter().chain(&self.serving().tasks).cloned().collect()
+    }
+
+    fn requests(&self, _rows: &[ThreadRow]) -> Vec<RequestSet> {
+        self.serving().sets.clone()
+    }
+
+    fn users(&self, objects: &[Addr]) -> Vec<TaskFact> {
+        self.tasks_with(objects)
     }
 
     fn executors(&self, rows: &[ThreadRow]) -> Vec<Executor> {
@@ -81,7 +89,12 @@ impl WaitFacts for CoreClr<'_> {
         // The outermost method says best what the program asked for.
         let found =
             names.filter_map(|method: &str| ACTIVITIES.iter().find(|(start, _)| method.starts_with(start))).last();
-        let runs = thread.frames.first().is_some_and(|frame| frame.runtime.is_some() && frame.own);
+        // Managed code on top, of the program or of a library that it called.
+        let managed = |frame: &FrameRow| frame.runtime.is_some() && frame.kind == FrameRowKind::Managed;
+        let cooperative = thread.gc_mode == Some(GcMode::Cooperative);
+        let runs = thread.frames.first().is_some_and(|top| managed(top) && (top.own || cooperative))
+            && thread.waits_for.is_none()
+            && thread.frames.iter().any(|frame| frame.own);
         found.map(|(_, activity)| *activity).or_else(|| runs.then_some(Activity::Runs))
     }
 }

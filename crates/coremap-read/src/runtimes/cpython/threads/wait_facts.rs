@@ -128,7 +128,7 @@ impl WaitFacts for CPython<'_> {
         let kind = handler.and_then(|frame| frame.method.as_deref()).unwrap_or("socketserver").to_owned();
         let threads: Vec<u32> = served.iter().map(|thread| thread.tid).collect();
         let count = threads.len() as u64;
-        if count == 0 { Vec::new() } else { vec![RequestSet { kind, count, threads }] }
+        if count == 0 { Vec::new() } else { vec![RequestSet { kind, count, threads, ..RequestSet::default() }] }
     }
 
     fn activity(&self, thread: &ThreadRow) -> Option<Activity> {

@@ -281,7 +281,11 @@ impl WaitFacts for HotSpot<'_> {
         };
         let threads: Vec<u32> = threads.iter().filter(serves).map(|thread| thread.tid).collect();
         let count = threads.len() as u64;
-        if count == 0 { Vec::new() } else { vec![RequestSet { kind: "HttpExchange".into(), count, threads }] }
+        if count == 0 {
+            Vec::new()
+        } else {
+            vec![RequestSet { kind: "HttpExchange".into(), count, threads, ..RequestSet::default() }]
+        }
     }
 
     fn activity(&self, thread: &ThreadRow) -> Option<Activity> {

@@ -1,0 +1,87 @@
+//! Findings with one cause become one.
+
+use crate::causes::finalizers;
+use crate::report::{Finding, Severity};
+
+/// Joins findings. Nothing is told twice.
+pub(crate) fn join(findings: &mut Vec<Finding>) {
+    out_of_memory(findings);
+    finalizers::join(findings);
+    fragmentation(findings);
+    native_blocks(findings);
+    // A finding that tells all of another one.
+    let told: Vec<String> =
+        findings.iter().filter(|finding| finding.id == "collectible-assemblies").map(|f| f.text.clone()).collect();
+    findings.retain(|finding| finding.id != "retained" || !told.iter().any(|text| text.contains(&finding.text)));
+}
+
+/// Free space between objects, and who holds the objects.
+fn fragmentation(findings: &mut [Finding]) {
+    let holder = findings.iter().filter(|finding| finding.id == "retained").max_by_key(|finding| finding.bytes);
+    let Some(text) = holder.map(|holder| holder.text.clone()) else { return };
+    if let Some(finding) = findings.iter_mut().find(|finding| finding.id == "heap-fragmentation") {
+        finding.text.push_str(&format!(" Largest holder of what survives: {text}"));
+    }
+}
+
+/// Blocks of one size that are those of an owner, within this share in percent.
+const SAME: u64 = 2;
+
+/// Blocks of native memory, and the objects that own them.
+fn native_blocks(findings: &mut Vec<Finding>) {
+    let owned: Vec<u64> = findings.iter().filter(|f| f.id == "native-owner").filter_map(|f| f.bytes).collect();
+    let is_owned =
+        |bytes: u64| owned.iter().any(|of| of.abs_diff(bytes).saturating_mul(100) <= of.saturating_mul(SAME));
+    findings.retain(|finding| finding.id != "malloc-equal-blocks" || !finding.bytes.is_some_and(is_owned));
+}
+
+/// A failed allocation, the end of its process, and the largest holder.
+fn out_of_memory(findings: &mut Vec<Finding>) {
+    // The end by a stack overflow, and the stack that overflowed.
+    let ended = |finding: &Finding| finding.id == "stack-overflow" && finding.severity == Severity::Critical;
+    if findings.iter().any(ended) {
+        findings.retain(|finding| finding.id != "stack-overflow" || ended(finding));
+    }
+    let Some(at) = findings.iter().position(|finding| finding.id == "out-of-memory") else { return };
+    let thread = findings.get(at).and_then(|finding| finding.command.clone());
+    let holder = findings.iter().filter(|finding| finding.id == "retained").max_by_key(|finding| finding.bytes);
+    let holder = holder.map(|holder| (holder.text.clone(), holder.bytes));
+    if let (Some(finding), Some((text, bytes))) = (findings.get_mut(at), holder) {
+        finding.text.push_str(&format!(" Largest holder: {text}"));
+        finding.bytes = bytes;
+        finding.within = Some("managed-heap");
+    }
+    findings.retain(|finding| finding.id != "crash" || finding.command != thread);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(id: &'static str, text: &str, bytes: u64) -> Finding {
+        Finding::new(id, Severity::Info, text, "").about(bytes)
+    }
+
+    #[test]
+    fn what_one_finding_tells_no_other_repeats() {
+        let mut all = vec![
+            of("malloc-equal-blocks", "500 blocks", 64_008_000),
+            of("malloc-equal-blocks", "9 blocks", 8_000_000),
+            of("native-owner", "pixels", 64_000_000),
+            of("retained", "Engine.active retains 40 Func.", 20 << 20),
+            of("collectible-assemblies", "40 contexts. Engine.active retains 40 Func.", 1 << 20),
+            of("heap-fragmentation", "Fragmentation: 146 MiB.", 146 << 20),
+        ];
+        join(&mut all);
+        let texts: Vec<&str> = all.iter().map(|finding| finding.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "9 blocks",
+                "pixels",
+                "40 contexts. Engine.active retains 40 Func.",
+                "Fragmentation: 146 MiB. Largest holder of what survives: Engine.active retains 40 Func."
+            ]
+        );
+    }
+}
