@@ -139,7 +139,7 @@ fn at_the_beginning(name: &str) -> String {
 pub(super) fn end_text(scene: &Scene, party: &Party) -> String {
     match &party.wait {
         Some(wait) if party.activity.is_none() => {
-            let nobody = if wait.outside { "" } else { " (nobody is found who would end that)" };
+            let nobody = if wait.outside || wait.soon { "" } else { " (nobody is found who would end that)" };
             format!("waits for {} in {}{nobody}", scene.noun(wait), party.stack())
         }
         _ => party.doing(),
@@ -301,7 +301,7 @@ fn what_they_do(scene: &Scene, graph: &WaitGraph, nodes: &[NodeId]) -> Option<Do
 }
 
 /// Maximum number of groups told of the parties of one pool or server.
-const DOINGS: usize = 2;
+const DOINGS: usize = 3;
 
 fn queue_text(pool: &Executor) -> (u64, String) {
     let queued: u64 = pool.queued.iter().map(|(_, count)| *count).fold(0, u64::saturating_add);
@@ -425,6 +425,55 @@ mod tests {
         let text = &all[0].text;
         assert!(text.starts_with("t-1 is in a socket read (recv) in Feed.next and holds the Gate"), "{text}");
         assert!(text.contains("2 threads wait for it"), "{text}");
+    }
+
+    fn task(address: u64, wait: Option<WaitFact>) -> Party {
+        let place = Some("Shop.pay".to_owned());
+        of_task(TaskFact { address: Addr::new(address), name: None, place, caller: None, wait })
+    }
+
+    fn of_requests(waits: Vec<Option<WaitFact>>) -> Vec<Finding> {
+        let parties: Vec<Party> = (1..).zip(waits).map(|(at, wait)| task(at << 4, wait)).collect();
+        let tasks: Vec<Addr> = (1..).take(parties.len()).map(|at: u64| Addr::new(at << 4)).collect();
+        let routes = vec![("/pay".to_owned(), tasks.len() as u64)];
+        let set = RequestSet { kind: "Server".into(), count: tasks.len() as u64, threads: Vec::new(), tasks, routes };
+        let scene = Scene::of(parties, Vec::new(), vec![set]);
+        findings(&scene, &scene.graph())
+    }
+
+    #[test]
+    fn requests_that_wait_for_one_of_them_are_one_finding_without_their_routes() {
+        // Three wait for a place that the first has, which waits for an answer that nobody gives.
+        let promise = WaitFact { object: Addr::new(0x1000), r#type: Some("Answer".into()), ..WaitFact::default() };
+        let place = WaitFact {
+            object: Addr::new(0x2000),
+            r#type: Some("Gate".into()),
+            owners: vec![WaitOwner { party: PartyId::Task(Addr::new(0x10)), confidence: Confidence::Derived }],
+            relation: HELD,
+            ..WaitFact::default()
+        };
+        let all = of_requests(vec![Some(promise), Some(place.clone()), Some(place.clone()), Some(place)]);
+        assert_eq!((all.len(), all[0].id, all[0].severity), (1, "requests", Severity::Warning));
+        let text = &all[0].text;
+        assert!(
+            text.starts_with("4 requests in flight (Server): 3 tasks (task 0x20 and 2 more): each waits"),
+            "{text}"
+        );
+        assert!(text.contains("task 0x10 waits for the Answer at 0x1000 in Shop.pay (nobody is found"), "{text}");
+    }
+
+    #[test]
+    fn requests_of_a_busy_server_are_no_warning() {
+        let soon = WaitFact { what: Some("a timer of 20 ms".into()), soon: true, ..WaitFact::default() };
+        let late = WaitFact { soon: false, ..soon.clone() };
+        let severities = |waits| of_requests(waits).iter().map(|f| (f.id, f.severity)).collect::<Vec<_>>();
+        assert_eq!(severities(vec![Some(soon.clone()), Some(soon.clone()), None]), [("requests", Severity::Info)]);
+        // Two of many do not go on, and then three of five.
+        let mut waits = vec![Some(soon); 3];
+        waits.extend(vec![Some(late.clone()); 2]);
+        assert_eq!(severities(waits.clone())[0], ("requests", Severity::Info));
+        waits.splice(..1, [Some(late)]);
+        assert_eq!(severities(waits), [("requests", Severity::Warning)]);
     }
 
     #[test]

@@ -43,6 +43,11 @@ fn out_of_memory(findings: &mut Vec<Finding>) {
         findings.retain(|finding| finding.id != "stack-overflow" || ended(finding));
     }
     let Some(at) = findings.iter().position(|finding| finding.id == "out-of-memory") else { return };
+    // Those that were caught before the one that ended the process.
+    if findings.get(at).is_some_and(|finding| finding.severity == Severity::Critical) {
+        let mut first = true;
+        findings.retain(|finding| finding.id != "out-of-memory" || std::mem::take(&mut first));
+    }
     let thread = findings.get(at).and_then(|finding| finding.command.clone());
     let holder = findings.iter().filter(|finding| finding.id == "retained").max_by_key(|finding| finding.bytes);
     let holder = holder.map(|holder| (holder.text.clone(), holder.bytes));

@@ -68,7 +68,8 @@ pub(crate) fn crash(ending: &Ending<'_>, exception: impl Fn(Addr) -> Option<Exce
     let signal = &ending.signal.1;
     let text = match (thrown, number == ABORT) {
         (Some(thrown), true) => {
-            let mut text = format!("Unhandled {}", said(&thrown.r#type, thrown.message.as_deref()));
+            let message = thrown.message.clone().or_else(|| exception(thrown.address)?.message);
+            let mut text = format!("Unhandled {}", said(&thrown.r#type, message.as_deref()));
             text.push_str(&inner(thrown.address, &exception));
             let at = exception(thrown.address).and_then(|detail| detail.frames.first()?.method.clone());
             let at = at.map_or_else(String::new, |method| format!("; thrown in {method}"));
@@ -131,7 +132,7 @@ pub(crate) fn caught(of: &Caught<'_>) -> Finding {
     let asked = of.asked.map_or_else(String::new, |asked| {
         let large = if asked.large { ", a large object" } else { "" };
         format!(
-            " The last allocation that failed asked for {} bytes ({}){large}.",
+            " The last request that the collector could not meet was for {} bytes ({}){large}.",
             exact(asked.bytes),
             round(asked.bytes)
         )
@@ -252,8 +253,8 @@ mod tests {
         assert_eq!(
             found.text,
             "Out of memory: OutOfMemoryException, thrown in Job.combine ← Job.run, was caught and is kept: Job.failure. \
-             The last allocation that failed asked for 125,830,168 bytes (120 MiB), a large object. The limit of the heap \
-             is 209,715,200 bytes (200 MiB)."
+             The last request that the collector could not meet was for 125,830,168 bytes (120 MiB), a large object. The \
+             limit of the heap is 209,715,200 bytes (200 MiB)."
         );
         assert_eq!(found.severity, Severity::Warning);
         assert_eq!(caught(&Caught { holder: None, ..of }).severity, Severity::Info);

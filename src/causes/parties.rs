@@ -258,7 +258,15 @@ pub(super) fn title(frame: &FrameRow) -> String {
         _ => name.find('(').filter(|at| *at > 0 && !name.get(*at..).is_some_and(|rest| rest.starts_with("(method"))),
     };
     let name = cut.and_then(|at| name.get(..at)).unwrap_or(name);
-    name.find("[[").and_then(|at| name.get(..at)).unwrap_or(name).to_owned()
+    // The class may have type arguments: `Sorter`1[[A.Row, app]].Sort`.
+    match name.find("[[").zip(name.rfind("]]")) {
+        Some((from, to)) if from < to => {
+            let rest = name.get(to..).and_then(|rest| rest.strip_prefix("]]")).unwrap_or_default();
+            format!("{}{rest}", name.get(..from).unwrap_or(name))
+        }
+        Some((from, _)) => name.get(..from).unwrap_or(name).to_owned(),
+        None => name.find("[[").and_then(|at| name.get(..at)).unwrap_or(name).to_owned(),
+    }
 }
 
 /// The library's method that the program's innermost one called, in managed code.
@@ -401,3 +409,18 @@ pub(crate) fn groups(scene: &Scene, nodes: &[NodeId]) -> Vec<String> {
 
 /// Maximum number of groups of waiters in one finding.
 const GROUPS: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_have_no_parameters_and_no_type_arguments() {
+        let of = |method: &str| {
+            title(&FrameRow { kind: FrameRowKind::Managed, method: Some(method.into()), ..FrameRow::default() })
+        };
+        assert_eq!(of("A.Sorter`1[[System.Int32, core]].Sort(Int32)"), "A.Sorter`1.Sort");
+        assert_eq!(of("A.Desk.Find[[System.Int32, core]](Int32)"), "A.Desk.Find");
+        assert_eq!(of("A.Desk.Find"), "A.Desk.Find");
+    }
+}

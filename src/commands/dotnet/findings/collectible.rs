@@ -80,14 +80,16 @@ impl Kept<'_> {
             }
         }
         let (holder, number) = holders.into_iter().max_by_key(|(_, number)| *number)?;
+        // The variable, without what is between it and the object.
+        let variable = holder.split(" (").next().unwrap_or(holder);
         let of_holder = types.iter().filter(|((of, _), _)| *of == holder);
         let ((_, kind), most) = of_holder.max_by_key(|(_, number)| **number)?;
         let text = format!(
-            " {holder} keeps {} of their types ({} {kind}), so they stay loaded.",
+            " {variable} keeps {} of their types ({} {kind}), so they stay loaded.",
             count(number, "object"),
             exact(*most)
         );
-        let finding = self.findings.iter().find(|finding| finding.id == "retained" && finding.text.contains(holder));
+        let finding = self.findings.iter().find(|finding| finding.id == "retained" && finding.text.contains(variable));
         Some((text, finding))
     }
 }

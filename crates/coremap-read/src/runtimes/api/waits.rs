@@ -57,7 +57,7 @@ pub struct WaitFact {
     pub idle: bool,
     /// Whether it usually ends soon by itself: a short timer, an operation of a socket.
     pub soon: bool,
-    /// Whether somebody outside of the process ends it.
+    /// Whether nobody in the process has to end it: a peer does, or the time.
     pub outside: bool,
     /// The peer that is waited for. It is data of the program.
     pub peer: Option<String>,

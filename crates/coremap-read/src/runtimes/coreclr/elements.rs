@@ -18,6 +18,7 @@ const TASKS: [&str; 2] = ["System.Threading.Tasks.Task", "System.Threading.Tasks
 
 /// Fields with the callback of a timer, and with the task of a completion source, by version.
 const CALLS: &str = "_timerCallback";
+const STATE: &str = "_state";
 const COMPLETES: [&str; 2] = ["_task", "m_task"];
 
 impl CoreClr<'_> {
@@ -35,7 +36,23 @@ impl CoreClr<'_> {
             let at = if name == TIMER { Some(offset(CALLS)?) } else { None };
             let delegates = elements.iter().filter_map(|object| at.map_or(Some(*object), |at| reference(object, at)));
             let methods = delegates.filter_map(|delegate| self.delegate_method(delegate)).map(|name| short(&name));
-            return most(methods).map(|(method, _)| format!("They are timers that call {method}."));
+            let called = most(methods);
+            // Task.Delay has a timer of the library, whose state is the task.
+            let state = if name == TIMER { offset(STATE) } else { None };
+            let all = called.as_ref().is_some_and(|(_, number)| *number >= elements.len() as u64);
+            let tasks = state.filter(|_| !all).map(|at| (at, self.tasks(&Progress::silent())));
+            let delayed = tasks.and_then(|(at, tasks)| {
+                let of = elements.iter().filter_map(|object| tasks.index_of(reference(object, at)?));
+                most(of.filter_map(|task| self.own_caller(tasks, task)))
+            });
+            let called = called.map(|(method, number)| match all {
+                true => format!("They are timers that call {method}."),
+                false => format!("{} of the timers call {method}.", exact(number)),
+            });
+            let delayed =
+                delayed.map(|(method, number)| format!("{} calls of {method} wait for timers.", exact(number)));
+            let text = called.into_iter().chain(delayed).collect::<Vec<_>>().join(" ");
+            return Some(text).filter(|text| !text.is_empty());
         }
         let is_task = name == TASKS[0] || name.starts_with(TASKS[1]);
         if !is_task && !name.starts_with(SOURCE) {

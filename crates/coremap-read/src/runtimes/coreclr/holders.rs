@@ -107,14 +107,30 @@ impl CoreClr<'_> {
     }
 }
 
-/// A name with its kind: `static App.Cache.All`.
+/// End of the name of the field that a compiler makes for a property: `<All>k__BackingField`.
+const BACKING_FIELD: &str = ">k__BackingField";
+
+/// A name with its kind: `static App.Cache.All`. A property's field has the property's name.
 fn with_kind(name: &std::sync::Arc<str>) -> std::sync::Arc<str> {
-    if name.starts_with("static ") { name.clone() } else { format!("static {name}").into() }
+    let property = name.strip_suffix(BACKING_FIELD).and_then(|name| name.rsplit_once(".<"));
+    match property {
+        Some((class, property)) if class.starts_with("static ") => format!("{class}.{property}").into(),
+        Some((class, property)) => format!("static {class}.{property}").into(),
+        None if name.starts_with("static ") => name.clone(),
+        None => format!("static {name}").into(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_field_of_a_property_has_its_name() {
+        let named = |name: &str| with_kind(&name.into()).to_string();
+        assert_eq!(named("static A.Hub.<All>k__BackingField"), "static A.Hub.All");
+        assert_eq!([named("A.Hub.All"), named("static A.Hub.All")], ["static A.Hub.All", "static A.Hub.All"]);
+    }
 
     #[test]
     fn roles_of_types_of_the_framework() {

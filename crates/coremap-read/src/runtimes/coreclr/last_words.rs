@@ -12,18 +12,21 @@ const EXCEPTION: &str = "System.OutOfMemoryException";
 /// Environment variables that limit the heap, in bytes. The values are hexadecimal (clrconfignames.h, gcconfig.h).
 const LIMITS: [&str; 2] = ["DOTNET_GCHeapHardLimit", "COMPlus_GCHeapHardLimit"];
 
-/// The function by which an unhandled exception ends the process.
-const ABORT: &str = "abort";
+/// Functions in which a thread is that ended the process: it aborts, or waits for the program that writes the core.
+const ENDS: [&str; 4] = ["abort", "wait4", "waitpid", "__waitpid"];
 
 impl LastWords for CoreClr<'_> {
     fn out_of_memory(&self, thread: &ThreadRow) -> Option<OutOfMemory> {
-        let aborts = thread.frames.iter().any(|frame| frame.method.as_deref() == Some(ABORT));
-        thread.exception.as_ref().filter(|thrown| aborts && thrown.r#type == EXCEPTION)?;
+        let ends = |method: &str| ENDS.contains(&method);
+        let ended = thread.crashed && thread.frames.iter().any(|frame| frame.method.as_deref().is_some_and(ends));
+        thread.exception.as_ref().filter(|thrown| ended && thrown.r#type == EXCEPTION)?;
         let limit = self.heap_limit().map_or_else(String::new, |limit| format!(" (limit {})", round(limit)));
         let asked = self.failed_allocation();
-        let asked = asked.map_or_else(String::new, |asked| format!(" for {} bytes", exact(asked.bytes)));
+        let asked = asked.map_or_else(String::new, |asked| {
+            format!("; the last request that the collector could not meet was for {} bytes", exact(asked.bytes))
+        });
         Some(OutOfMemory {
-            what: format!("the managed heap{limit} is exhausted, OutOfMemoryException{asked}"),
+            what: format!("the managed heap{limit} is exhausted, unhandled OutOfMemoryException{asked}"),
             evidence: "the exception that the thread threw",
         })
     }

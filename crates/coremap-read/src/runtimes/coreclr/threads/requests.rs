@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use crate::runtimes::api::{Heap as _, PendingTasks, RequestSet, TaskEnd, TaskEndKind, TaskFact, WaitFact};
 use crate::runtimes::coreclr::holders::is_library;
 use crate::runtimes::coreclr::tasks::{Node, Tasks};
-use crate::runtimes::coreclr::threads::task_waits::{MANY, SOON_MS, short};
+use crate::runtimes::coreclr::threads::task_waits::{MANY, SOON_MS, duration, short};
 use crate::runtimes::coreclr::{CoreClr, string_text};
 
 /// Beginning of the names of HttpClient's methods, and of the name of the object that waits for a connection.
@@ -203,7 +203,7 @@ impl CoreClr<'_> {
         };
         if first.kind == TaskEndKind::Timer && first.due_ms.is_some_and(|due| due <= SOON_MS) {
             let due = first.due_ms.unwrap_or(0);
-            return (Some(WaitFact { soon: true, ..what(format!("a timer of {due} ms")) }), Ends::Soon);
+            return (Some(WaitFact { soon: true, ..what(format!("a timer of {}", duration(due))) }), Ends::Soon);
         }
         let calls = first.methods.iter().any(|method| method.starts_with(CLIENT));
         let by_peer = matches!(first.kind, TaskEndKind::Source | TaskEndKind::Promise | TaskEndKind::Unknown);

@@ -13,6 +13,7 @@ use crate::runtimes::api::{
 };
 use crate::runtimes::coreclr::CoreClr;
 use crate::runtimes::coreclr::tasks::{Node, Tasks};
+use crate::units::exact;
 use crate::words::TaskEndKind;
 
 /// The thread pool as a party. There is one, and its object's name would say nothing.
@@ -64,6 +65,12 @@ type Siblings = HashMap<Key, Vec<(u32, i32)>>;
 /// The name of a method without its parameters.
 pub(in crate::runtimes::coreclr) fn short(name: &str) -> String {
     name.find('(').filter(|at| *at > 0).and_then(|at| name.get(..at)).unwrap_or(name).to_owned()
+}
+
+/// A time in words: seconds where they are many.
+pub(super) fn duration(ms: u32) -> String {
+    const MANY: u32 = 10_000;
+    if ms < MANY { format!("{ms} ms") } else { format!("{} s", exact(u64::from(ms / 1000))) }
 }
 
 /// Those among the siblings of `waiting` that are in a later state. Who waits itself only counts if nobody else is.
@@ -265,8 +272,8 @@ impl CoreClr<'_> {
             TaskEndKind::Semaphore => WaitFact { evidence: how::STATES, ..self.place_of(places, first.object) },
             TaskEndKind::Timer if first.due_ms.is_some_and(|due| due <= SOON_MS) => return None,
             TaskEndKind::Timer => {
-                let due = first.due_ms.map_or_else(String::new, |due| format!(" of {due} ms"));
-                fact(Some(format!("a timer{due}")), "")
+                let due = first.due_ms.map_or_else(String::new, |due| format!(" of {}", duration(due)));
+                WaitFact { outside: true, ..fact(Some(format!("a timer{due}")), "") }
             }
             TaskEndKind::Posted => {
                 fact(Some(format!("{}, queued outside of the thread pool", self.name_of(first))), "")
