@@ -1,7 +1,7 @@
 //! What native threads wait for, with the owners that a field names or that the code on a stack suggests.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
@@ -104,6 +104,7 @@ impl<'s, 'p> Stacks<'s, 'p> {
                 start: symbol.start,
                 ip: frame.ip,
                 words: words.chain(registers.iter().copied()).collect(),
+                kept: locks::kept(&frame.regs),
             });
             if out.len() >= MAX_CODE_FRAMES {
                 break;
@@ -156,9 +157,13 @@ fn add_holders(session: &Session<'_>, stacks: &Stacks<'_, '_>, waits: &mut BTree
     if left.get() == 0 || process.threads().len() > MAX_CODE_THREADS {
         return;
     }
+    let waiters: BTreeSet<(u32, Addr)> = waits.iter().map(|(tid, wait)| (*tid, wait.address)).collect();
     for wait in waits.values_mut().filter(|wait| wait.kind.is_lock() && wait.owners.is_empty()) {
-        let found = holders.get(&wait.address).cloned().unwrap_or_default();
-        // Several candidates for a lock that only one thread can have prove nothing.
+        let mut found = holders.get(&wait.address).cloned().unwrap_or_default();
+        // Several candidates for a lock that only one thread can have prove nothing, unless all others wait for it.
+        if wait.kind != WaitKind::ReaderWriter && found.len() > 1 {
+            found.retain(|owner| !waiters.contains(&(owner.tid, wait.address)));
+        }
         let fits = wait.kind == WaitKind::ReaderWriter || found.len() == 1;
         if fits {
             wait.owners = found;

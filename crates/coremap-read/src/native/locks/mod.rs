@@ -30,7 +30,7 @@ use crate::process::Process;
 use crate::targets::{Arch, Thread};
 use crate::words::{OwnerState, WaitKind};
 
-pub use taken::{CodeFrame, held_by_code};
+pub use taken::{CodeFrame, held_by_code, kept};
 
 /// A thread that must act before a wait can end.
 #[derive(Clone, Debug, PartialEq, Eq)]

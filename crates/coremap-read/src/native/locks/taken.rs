@@ -10,6 +10,7 @@ use std::cell::Cell;
 use crate::addr::Addr;
 use crate::bytes;
 use crate::memory::Memory;
+use crate::registers::Regs;
 
 /// A frame of a function of the program's own.
 #[derive(Clone, Debug)]
@@ -22,6 +23,23 @@ pub struct CodeFrame {
     pub ip: Addr,
     /// Words of the frame, and the registers of the thread: addresses that the code can use.
     pub words: Vec<u64>,
+    /// Registers of the frame that calls preserve, by their number in instructions. `None` if the value is not known.
+    pub kept: [Option<u64>; 16],
+}
+
+/// DWARF numbers of the registers that calls preserve, by their numbers in instructions (System V ABI): rbx, rbp, r12
+/// to r15.
+const KEPT: [(usize, u16); 6] = [(3, 3), (5, 6), (12, 12), (13, 13), (14, 14), (15, 15)];
+
+/// The registers of a frame that calls preserve.
+pub fn kept(regs: &Regs) -> [Option<u64>; 16] {
+    let mut out = [None; 16];
+    for (number, dwarf) in KEPT {
+        if let Some(place) = out.get_mut(number) {
+            *place = regs.get(dwarf);
+        }
+    }
+    out
 }
 
 /// Longest code of a function that is read, in bytes.
@@ -77,8 +95,8 @@ fn last_event(
     for (at, event, operand) in operands(code) {
         let is_lock = match operand {
             Place::Relative(distance) => frame.start.wrapping_offset(distance) == lock,
-            Place::Register(displacement) => {
-                event != Event::Name && frame.words.contains(&lock.wrapping_offset(-displacement).get())
+            Place::Register(base, displacement) => {
+                event != Event::Name && frame.may_be(base, lock.wrapping_offset(-displacement).get())
             }
         };
         if !is_lock {
@@ -102,6 +120,17 @@ fn last_event(
         events.extend(calls.filter_map(|(at, target)| Some((at, of_function(&name_of(target)?)?))));
     }
     events.into_iter().max_by_key(|(at, _)| *at).map(|(_, event)| event)
+}
+
+impl CodeFrame {
+    /// Whether a register had `value` at an earlier instruction of the function. One that calls preserve mostly still
+    /// has it. Others were loaded from somewhere.
+    fn may_be(&self, base: u8, value: u64) -> bool {
+        match self.kept.get(usize::from(base)).copied().flatten() {
+            Some(kept) => kept == value,
+            None => self.words.contains(&value),
+        }
+    }
 }
 
 /// What a function does with a lock.
@@ -145,8 +174,8 @@ fn before_slow_path(code: &[u8]) -> &[u8] {
 enum Place {
     /// Bytes from the start of the function.
     Relative(i64),
-    /// Displacement from a register's value.
-    Register(i64),
+    /// A register by its number in instructions, and the displacement from its value.
+    Register(u8, i64),
 }
 
 /// Memory operands of `lock cmpxchg`, `xchg` and `lea`, with their positions in the code.
@@ -164,6 +193,14 @@ fn operands(code: &[u8]) -> impl Iterator<Item = (usize, Event, Place)> + '_ {
         let modrm_at = at.checked_add(skip)?;
         let modrm = *code.get(modrm_at)?;
         let (mode, low) = (modrm >> 6, modrm & 7);
+        // The prefix is before the opcode, which for `xchg` is the first byte that was looked at.
+        let rex = match event {
+            Event::Give => at.checked_sub(1).and_then(|before| code.get(before)),
+            Event::Take => rest.get(1),
+            Event::Name => rest.first(),
+        };
+        let high = rex.filter(|byte| is_rex(byte)).map_or(0, |byte| (byte & 1) << 3);
+        let base = if low == 4 { *code.get(modrm_at.checked_add(1)?)? & 7 } else { low } | high;
         let after = modrm_at.checked_add(if low == 4 { 2 } else { 1 })?;
         let place = match (mode, low) {
             (3, _) => return None,
@@ -171,9 +208,9 @@ fn operands(code: &[u8]) -> impl Iterator<Item = (usize, Event, Place)> + '_ {
                 let next = i64::try_from(modrm_at.checked_add(5)?).ok()?;
                 Place::Relative(next.checked_add(i64::from(bytes::i32_at(code, modrm_at.checked_add(1)?)?))?)
             }
-            (1, _) => Place::Register(i64::from(*code.get(after)? as i8)),
-            (2, _) => Place::Register(i64::from(bytes::i32_at(code, after)?)),
-            _ => Place::Register(0),
+            (1, _) => Place::Register(base, i64::from(*code.get(after)? as i8)),
+            (2, _) => Place::Register(base, i64::from(bytes::i32_at(code, after)?)),
+            _ => Place::Register(base, 0),
         };
         Some((modrm_at, event, place))
     })
@@ -217,11 +254,37 @@ mod tests {
         let code = [0xf0, 0x0f, 0xb1, 0x0d, 0, 1, 0, 0, 0x87, 0x43, 8, 0x48, 0x8d, 0x3d, 0, 2, 0, 0];
         let found: Vec<_> = operands(&code).map(|(_, event, place)| (event, place)).collect();
         assert!(found.contains(&(Event::Take, Place::Relative(0x108))));
-        assert!(found.contains(&(Event::Give, Place::Register(8))));
+        assert!(found.contains(&(Event::Give, Place::Register(3, 8))));
         assert!(found.contains(&(Event::Name, Place::Relative(0x212))));
         for cut in 0..code.len() {
             operands(&code[..cut]).for_each(drop);
             before_slow_path(&code[..cut]);
         }
+    }
+    // By GNU as 2.40: lock cmpxchg [rdi+0x20], ecx; lock cmpxchg [r14], ecx; xchg [r12], eax. The function of a program
+    // of rustc 1.95 has two locks, at r14 and 32 bytes on, and waits for the one at r14.
+    #[test]
+    fn a_register_that_calls_preserve_tells_two_locks_apart() {
+        let code = [0xf0, 0x0f, 0xb1, 0x4f, 0x20, 0xf0, 0x41, 0x0f, 0xb1, 0x0e, 0x41, 0x87, 0x04, 0x24];
+        let found: Vec<_> = operands(&code).map(|(_, event, place)| (event, place)).collect();
+        assert_eq!(
+            found,
+            [
+                (Event::Take, Place::Register(7, 0x20)),
+                (Event::Take, Place::Register(14, 0)),
+                (Event::Give, Place::Register(12, 0))
+            ]
+        );
+        let mut kept = [None; 16];
+        kept[14] = Some(0x1000);
+        let frame = CodeFrame {
+            name: "compact".into(),
+            start: Addr::new(0),
+            ip: Addr::new(0),
+            words: vec![0x1000, 0x1020],
+            kept,
+        };
+        // The first is the lock at 0x1020, because a word of the frame is 32 bytes lower; the second is not.
+        assert!(frame.may_be(7, 0x1000) && !frame.may_be(14, 0x1020) && frame.may_be(14, 0x1000));
     }
 }
