@@ -12,6 +12,7 @@
 //! | `finalizers` | a finalizer that does not go on |
 //! | `holders` | who holds memory, what it consists of, and names of objects by the program's own fields |
 //! | `native_owner` | native memory that managed objects point at |
+//! | `native_holders` | malloc's memory with its holder, and what nobody holds |
 //! | `sizing` | managed heaps that are mostly free |
 //! | `last_words`, `native_words` | how the process ended |
 //! | `native` | waits and activities of threads without a managed runtime |
@@ -28,6 +29,7 @@ pub(crate) mod holders;
 mod joins;
 pub(crate) mod last_words;
 pub(crate) mod native;
+pub(crate) mod native_holders;
 pub(crate) mod native_owner;
 mod native_words;
 mod parties;

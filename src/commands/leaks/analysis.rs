@@ -4,11 +4,10 @@ use std::cmp::Reverse;
 
 use crate::addr::Addr;
 use crate::analysis::blocks::{BlockReader, BySize, Tally, clusters, warn_lists};
-use crate::analysis::reach::Reach;
+use crate::analysis::reach::{Reach, unread};
 use crate::commands::leaks::report::{LeakedRow, LeaksReport};
 use crate::diag::{Warning, WarningCode};
 use crate::limits;
-use crate::map::kind_facts::Backing;
 use crate::native::malloc::{BlockMarks, Blocks, Chunk, Malloc, MappedChunk, Slot, SlotState, State};
 use crate::process::Process;
 use crate::progress::Progress;
@@ -176,12 +175,7 @@ fn add(report: &mut LeaksReport, share: &BlockTally) {
 
 /// Whether all memory that may contain pointers is in the core. Adds a warning about missing memory.
 fn warn_missing(session: &Session<'_>) -> bool {
-    let wanted = session.map().regions.iter().filter(|r| {
-        !r.kind.is_reserved()
-            && !matches!(r.kind.facts().backing, Backing::Image | Backing::SecondView)
-            && r.perms.is_some_and(|p| p.write)
-    });
-    let missing = wanted.map(|r| r.range.len().saturating_sub(r.in_core)).fold(0, u64::saturating_add);
+    let missing = unread(session);
     if missing > 0 {
         let facts = session.process.facts();
         let message = format!(

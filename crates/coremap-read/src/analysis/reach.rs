@@ -1,7 +1,7 @@
 //! Reachability of malloc blocks from stacks, registers, module data, managed objects, handles, and all other memory
 //! outside blocks. Every word that may point into a block counts as a pointer.
 
-use crate::addr::{Addr, AddrRange, union};
+use crate::addr::{Addr, AddrRange, WORD, union};
 use crate::map::kind_facts::{Backing, Contents};
 use crate::map::{Kind, Region};
 use crate::memory::pointers::pointers;
@@ -87,23 +87,48 @@ impl<'a> Reach<'a> {
     /// Visits the words of `block` with a value in `hull`. `part` is the part of the heap that contains `block`.
     #[inline]
     pub fn words(&self, part: usize, block: &Block, hull: AddrRange, mut visit: impl FnMut(Addr)) {
+        self.placed_words(part, block, hull, |_, value| visit(value));
+    }
+
+    /// Visits the same words, each with its address.
+    #[inline]
+    pub fn placed_words(&self, part: usize, block: &Block, hull: AddrRange, mut visit: impl FnMut(Addr, Addr)) {
         let Some(windows) = self.parts.get(part) else { return };
         let (low, span) = (hull.start.get(), hull.len());
         let arch = self.process.arch();
         let first = windows.partition_point(|w| w.end <= block.range.start.get());
         for window in windows.iter().skip(first).take_while(|w| w.start < block.range.end.get()) {
-            for word in window.within(block.range) {
+            let start = Addr::new(window.start).max(block.range.start).align_up(WORD);
+            for (i, word) in (0..).zip(window.within(block.range)) {
                 let value = arch.address_in(u64::from_le_bytes(*word));
                 if value.wrapping_sub(low) < span {
-                    visit(Addr::new(value));
+                    visit(start.saturating_add(WORD * i), Addr::new(value));
                 }
             }
         }
     }
 }
 
+/// Bytes of writable memory that may contain pointers and are not in the core.
+pub fn unread(session: &Session<'_>) -> u64 {
+    let wanted = session.map().regions.iter().filter(|r| {
+        !r.kind.is_reserved()
+            && !matches!(r.kind.facts().backing, Backing::Image | Backing::SecondView)
+            && r.perms.is_some_and(|p| p.write)
+    });
+    wanted.map(|r| r.range.len().saturating_sub(r.in_core)).fold(0, u64::saturating_add)
+}
+
 /// Memory outside blocks in which the program may have pointers.
 fn roots(session: &Session<'_>) -> Vec<AddrRange> {
+    let others = session.malloc().others(session.process);
+    // Blocks too small for the list may contain pointers too.
+    let small = others.iter().flat_map(|heap| &heap.extents).filter(|e| e.size < MIN_BLOCK).map(|e| e.range);
+    union(root_parts(session).into_iter().map(|(range, _)| range).chain(small).collect())
+}
+
+/// The same without memory of blocks, with the region of each part.
+pub(crate) fn root_parts<'s>(session: &'s Session<'_>) -> Vec<(AddrRange, &'s Region)> {
     let others = session.malloc().others(session.process);
     // Blocks are scanned when they are reached. The structures of such an allocator list all its blocks.
     let is_walked = |r: &Region| others.iter().any(|heap| r.detail.starts_with(heap.name.name()));
@@ -120,8 +145,6 @@ fn roots(session: &Session<'_>) -> Vec<AddrRange> {
     // In a stack retained for reuse, only the control block is in use.
     let ended = session.stacks().list.iter().filter(|stack| stack.tid.is_none());
     let ended = union(ended.map(ThreadStack::left_over).collect());
-    // Blocks too small for the list may contain pointers too.
-    let small = others.iter().flat_map(|heap| &heap.extents).filter(|e| e.size < MIN_BLOCK).map(|e| e.range);
-    let regions = session.map().regions.iter().filter(may_hold).map(live);
-    union(regions.flat_map(|range| range.without(&ended)).chain(small).collect())
+    let regions = session.map().regions.iter().filter(may_hold);
+    regions.flat_map(|region| live(region).without(&ended).into_iter().map(move |part| (part, region))).collect()
 }

@@ -45,6 +45,8 @@ pub const FINDING_IDS: &[(&str, &str)] = &[
     ("mapped-files", "Writable mapped files that are not program files."),
     ("metaspace", "Class metadata of a Java VM, and how close it is to its limit."),
     ("native-buffers", "Native memory that managed objects own (direct and mapped buffers), and what retains it."),
+    ("native-holder", "Blocks of malloc, and the variable, stack or container that holds them."),
+    ("native-lost", "Blocks of malloc that no pointer leads to: trees, lists and reference cycles."),
     ("native-owner", "Native memory that managed objects point at, and who holds the objects."),
     ("no-problem", "Nothing wrong was found."),
     ("not-in-core", "Resident or swapped memory that the core does not contain."),

@@ -93,7 +93,7 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     let mut found = Found::default();
     found.findings.extend(lines::state_of_core(session));
     found.findings.extend(lines::subjects(session, &tally, true));
-    native::malloc(session, &tally, &mut budget, progress, &mut found);
+    native::malloc(session, &tally, options.show_data, &mut budget, progress, &mut found);
     native::stacks(session, &tally, &zeros, &mut found);
     anonymous::anonymous(session, &tally, &mut budget, progress, &mut found);
     running::threads(session, &zeros, options.show_data, &mut budget, &mut found);

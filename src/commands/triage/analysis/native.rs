@@ -1,6 +1,8 @@
 //! Findings on malloc and thread stacks.
 
+use crate::analysis::block_graph::{self, NativeHolders};
 use crate::analysis::zero::ZeroMap;
+use crate::causes::native_holders;
 use crate::commands::malloc::{self, CategoriesRow, MallocOptions, MallocReport};
 use crate::commands::stacks::{measure, verdict};
 use crate::commands::triage::analysis::budget::Budget;
@@ -16,6 +18,9 @@ use crate::units::{exact, round};
 
 /// Bytes of malloc's heaps walked per second.
 const WALKED: u64 = 500 << 20;
+
+/// Bytes of malloc's heaps per second whose holders are found.
+const HELD: u64 = 50 << 20;
 
 /// Share of malloc's free memory in percent, below which the text says how much of it is in memory.
 const MOSTLY_HELD: u64 = 90;
@@ -35,6 +40,7 @@ const COVERED: u64 = 80;
 pub(super) fn malloc(
     session: &Session<'_>,
     tally: &Tally,
+    show_data: bool,
     budget: &mut Budget,
     progress: &Progress,
     found: &mut Found,
@@ -72,6 +78,27 @@ pub(super) fn malloc(
     found.findings.extend(report.findings);
     found.findings.extend(large);
     found.findings.extend(quick);
+    // Runtimes know their objects better, and own most of malloc's blocks in a process that has one.
+    if share.is_some() && session.runtimes().is_empty() {
+        let facts =
+            budget.run(session, "holders of malloc blocks", (bytes, HELD), |_| block_graph::native_holders(session));
+        add_holders(facts.flatten().as_ref(), show_data, found);
+    }
+}
+
+/// Adds who holds malloc's blocks. What such a finding explains is told once.
+fn add_holders(facts: Option<&NativeHolders>, show_data: bool, found: &mut Found) {
+    let Some(facts) = facts else { return };
+    let mostly_free = found.findings.iter_mut().find(|finding| finding.id == "malloc-mostly-free");
+    if let Some((finding, pins)) = mostly_free.zip(facts.pins.as_ref()) {
+        finding.text.push_str(&native_holders::fragmented(pins, show_data));
+    }
+    let held = native_holders::findings(facts, show_data);
+    let most = held.iter().filter_map(|finding| finding.bytes).max().unwrap_or(0);
+    found
+        .findings
+        .retain(|finding| finding.id != "malloc-equal-blocks" || finding.bytes.is_none_or(|bytes| bytes > most));
+    found.findings.extend(held);
 }
 
 /// Says how much of the free memory takes up memory, unless that is nearly all.

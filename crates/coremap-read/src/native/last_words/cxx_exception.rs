@@ -87,6 +87,28 @@ fn object_of(memory: &dyn Memory, exception: Addr) -> Option<Addr> {
     })
 }
 
+/// Offsets before a virtual table: of the whole object, and of its `std::type_info`.
+const TOP: u64 = 16;
+const KIND: u64 = 8;
+
+/// Furthest that a base class is from the start of its object.
+const MAX_TOP: u64 = 64 << 10;
+
+/// The class with the virtual table at `table`, as C++ writes it. `None` if there is none, or its name is not in the
+/// core.
+///
+/// A `std::type_info` is an object too, of `__class_type_info` or of a class like it. Those derive singly, so their
+/// own `std::type_info` is of `__si_class_type_info`, which alone describes itself.
+pub fn class_name(memory: &dyn Memory, table: Addr) -> Option<String> {
+    let word = |at: Addr| memory.peek_u64(at).ok();
+    let kind_of = |table: Addr| word(table.checked_sub(KIND)?).map(Addr::new).filter(|kind| !kind.is_null());
+    let meta = |kind: Addr| kind_of(Addr::new(word(kind)?));
+    let top = word(table.checked_sub(TOP)?)?.wrapping_neg();
+    let kind = kind_of(table).filter(|kind| top <= MAX_TOP && kind.is_aligned(8))?;
+    let single = meta(meta(kind)?)?;
+    (meta(single)? == single).then(|| raw_name(memory, kind)).flatten().as_deref().map(type_name)
+}
+
 fn describe(memory: &dyn Memory, object: Addr) -> CxxException {
     let kind = object.checked_sub(TYPE).and_then(|at| memory.peek_u64(at).ok()).map(Addr::new);
     let raw = kind.and_then(|kind| raw_name(memory, kind));

@@ -13,6 +13,6 @@ mod operand;
 mod stack_text;
 
 pub use abort_message::abort_message;
-pub use cxx_exception::{CxxException, cxx_exception};
+pub use cxx_exception::{CxxException, class_name, cxx_exception};
 pub use operand::operand;
 pub use stack_text::{StackText, StackTextKind, stack_texts};

@@ -399,6 +399,11 @@ impl Blocks {
     pub(super) fn words(&self) -> usize {
         self.words
     }
+
+    /// The bits of the used starts, over all parts.
+    pub(super) fn used_words(&self) -> impl Iterator<Item = u64> {
+        self.parts.iter().flat_map(|part| part.words.iter().map(|word| word.used))
+    }
 }
 
 pub(super) fn zeros(len: usize) -> Vec<AtomicU64> {

@@ -17,6 +17,7 @@
 //! | `all` | every block, with the lists of free ones |
 //! | `blocks` | which block contains an address |
 //! | `range_index` | which range of the heap contains an address |
+//! | `numbers` | used blocks, numbered by address |
 //! | `queue` | a work queue of blocks, with neighbours together |
 //! | `account` | used, free and overhead from the lists alone |
 //! | `allocator` | which allocators the process has |
@@ -39,6 +40,7 @@ mod lists;
 mod mallocng;
 mod mapped;
 mod mapped_chunk;
+mod numbers;
 mod params;
 mod queue;
 mod range_index;
@@ -71,6 +73,7 @@ pub use extents::ExtentHeap;
 pub use lists::FreeLists;
 pub use mallocng::{Mallocng, Slot, SlotState, Source};
 pub use mapped_chunk::MappedChunk;
+pub use numbers::BlockNumbers;
 pub use params::Params;
 pub use queue::BlockQueue;
 pub use walk::{Chunk, Damage, State, UnwalkedRange, WalkSummary};

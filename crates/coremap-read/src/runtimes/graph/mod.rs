@@ -49,6 +49,7 @@ mod packed_size;
 mod parallel_bfs;
 mod path_search;
 mod path_shapes;
+mod plain;
 mod rank_select;
 mod reduced_graph;
 #[cfg(test)]
@@ -75,6 +76,7 @@ pub(crate) use object_ids::{ObjectIds, WalkResult};
 pub use owner_tree::{OwnerTree, Parent, TreeNode};
 pub use path_search::{FoundPaths, Path, PathSearch};
 pub use path_shapes::{FieldKey, Shape, ShapeIndex, Shapes};
+pub(crate) use plain::PlainGraph;
 pub use retained::{Retained, RetainedSums, TypeSum};
 pub use shortest_path_tree::ShortestPathTree;
 

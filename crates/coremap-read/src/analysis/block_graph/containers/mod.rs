@@ -1,0 +1,210 @@
+//! Containers, proven by their own fields: the number in the header is that of the nodes that are reached.
+
+mod cxx;
+mod plain;
+mod rust;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::analysis::block_graph::BlockGraph;
+use crate::memory::{Memory, ProcessMemory};
+
+/// Where a container's header may begin before a word that leads to a block, in bytes.
+const BEFORE: [u64; 5] = [0, 8, 16, 24, 32];
+
+/// Nodes that may be visited per block of the heap, over all proofs.
+const VISITS: u64 = 8;
+const VISITS_MORE: u64 = 1 << 20;
+
+/// A container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Container {
+    pub(super) kind: ContainerKind,
+    /// Address and bytes of its header.
+    pub(super) header: Addr,
+    pub(super) len: u64,
+    /// Number of elements. `None` if the structure does not show it.
+    pub(super) count: Option<u64>,
+    /// Its storage, or its first node.
+    pub(super) storage: Addr,
+    /// Bytes in use and bytes of its storage, if that is one block.
+    pub(super) room: Option<(u64, u64)>,
+}
+
+/// Kinds of containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ContainerKind {
+    StdMap,
+    LibcxxMap,
+    StdList,
+    Ring,
+    StdUnordered,
+    LibcxxUnordered,
+    StdVector,
+    StdDeque,
+    HashMap,
+    Vec,
+    VecDeque,
+    BTreeMap,
+    Channel,
+    GHashTable,
+}
+
+impl ContainerKind {
+    /// What it is called. `rust`: whether the program is written in Rust.
+    pub(super) fn name(self, rust: bool) -> &'static str {
+        match self {
+            ContainerKind::StdMap => "std::map or std::set (red-black tree)",
+            ContainerKind::LibcxxMap => "std::map or std::set (libc++)",
+            ContainerKind::StdList => "std::list",
+            ContainerKind::Ring => "ring of nodes linked both ways",
+            ContainerKind::StdUnordered => "std::unordered_map or std::unordered_set",
+            ContainerKind::LibcxxUnordered => "std::unordered_map or std::unordered_set (libc++)",
+            ContainerKind::StdVector => "std::vector",
+            ContainerKind::StdDeque => "std::deque",
+            ContainerKind::HashMap => "HashMap or HashSet (hashbrown)",
+            ContainerKind::Vec if rust => "Vec",
+            ContainerKind::Vec => "growing array {capacity, address, length}",
+            ContainerKind::VecDeque => "VecDeque",
+            ContainerKind::BTreeMap => "BTreeMap or BTreeSet",
+            ContainerKind::Channel => "channel (mpsc)",
+            ContainerKind::GHashTable => "GHashTable",
+        }
+    }
+}
+
+/// Proves containers.
+pub(super) struct Prover<'a> {
+    memory: &'a ProcessMemory,
+    graph: &'a BlockGraph<'a>,
+    /// Whether the program is written in Rust.
+    pub(super) rust: bool,
+    left: Cell<u64>,
+    known: RefCell<HashMap<Addr, Option<Container>>>,
+}
+
+impl<'a> Prover<'a> {
+    pub(super) fn new(memory: &'a ProcessMemory, graph: &'a BlockGraph<'a>, rust: bool) -> Prover<'a> {
+        let left = (graph.len() as u64).saturating_mul(VISITS).saturating_add(VISITS_MORE);
+        Prover { memory, graph, rust, left: Cell::new(left), known: RefCell::default() }
+    }
+
+    /// The container whose header has the word at `at`, which leads to a block.
+    pub(super) fn near(&self, at: Addr) -> Option<Container> {
+        BEFORE.iter().find_map(|before| {
+            let found = self.at(at.checked_sub(*before)?)?;
+            (found.len > *before).then_some(found)
+        })
+    }
+
+    /// The container whose header begins at `at`.
+    pub(super) fn at(&self, at: Addr) -> Option<Container> {
+        if let Some(known) = self.known.borrow().get(&at) {
+            return known.clone();
+        }
+        let found = self.prove(at);
+        self.known.borrow_mut().insert(at, found.clone());
+        found
+    }
+
+    fn prove(&self, at: Addr) -> Option<Container> {
+        self.std_map(at)
+            .or_else(|| self.std_unordered(at))
+            .or_else(|| self.libcxx_map(at))
+            .or_else(|| self.libcxx_unordered(at))
+            .or_else(|| self.list(at))
+            .or_else(|| self.deque(at))
+            .or_else(|| self.vector(at))
+            .or_else(|| self.hashbrown(at))
+            .or_else(|| self.channel(at))
+            .or_else(|| self.btree(at))
+            .or_else(|| self.vec(at))
+    }
+
+    /// The blocks of a container that are its nodes and tables.
+    pub(super) fn nodes(&self, of: &Container) -> Vec<u32> {
+        let mut out = Vec::new();
+        let mut add = |at: Addr| out.extend(self.graph.at(at));
+        match of.kind {
+            ContainerKind::StdMap => self.each_of_tree(of, 8, &mut add),
+            ContainerKind::LibcxxMap => self.each_of_tree(of, 0, &mut add),
+            ContainerKind::StdUnordered | ContainerKind::LibcxxUnordered => {
+                if let Some(table) = self.word(of.header) {
+                    add(Addr::new(table));
+                }
+                self.each_linked(of.storage, 0, of.header, &mut add);
+            }
+            ContainerKind::StdList | ContainerKind::Ring => self.each_linked(of.storage, 0, of.header, &mut add),
+            ContainerKind::BTreeMap => self.btree_nodes(of.storage).iter().for_each(|node| add(*node)),
+            ContainerKind::StdVector
+            | ContainerKind::StdDeque
+            | ContainerKind::HashMap
+            | ContainerKind::Vec
+            | ContainerKind::VecDeque
+            | ContainerKind::Channel
+            | ContainerKind::GHashTable => {}
+        }
+        out
+    }
+
+    /// Follows nodes by their word at `next`, up to `end` or a null pointer.
+    fn each_linked(&self, first: Addr, next: u64, end: Addr, visit: &mut dyn FnMut(Addr)) {
+        let mut at = first;
+        while !at.is_null() && at != end && self.visit() {
+            visit(at);
+            let Some(to) = self.at_offset(at, next) else { break };
+            at = to;
+        }
+    }
+
+    /// Visits the nodes of a tree from its leftmost, in order. `parent`: offset of the parent in a node; the left and
+    /// the right child follow it in libstdc++, and are before it in libc++.
+    fn each_of_tree(&self, of: &Container, parent: u64, visit: &mut dyn FnMut(Addr)) {
+        let form = if parent == 8 { cxx::STD_TREE } else { cxx::LIBCXX_TREE };
+        let end = of.header.saturating_add(8);
+        let mut at = of.storage;
+        while at != end && self.visit() {
+            visit(at);
+            let Some(next) = self.after(at, end, &form) else { break };
+            at = next;
+        }
+    }
+
+    /// Counts a visit of a node. Returns whether there may be more.
+    fn visit(&self) -> bool {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    fn word(&self, at: Addr) -> Option<u64> {
+        self.memory.peek_u64(at).ok()
+    }
+
+    fn words<const N: usize>(&self, at: Addr) -> Option<[u64; N]> {
+        let mut out = [0; N];
+        for (i, word) in (0..).zip(&mut out) {
+            *word = self.word(at.checked_add(8 * i)?)?;
+        }
+        Some(out)
+    }
+
+    fn at_offset(&self, at: Addr, offset: u64) -> Option<Addr> {
+        self.word(at.checked_add(offset)?).map(Addr::new)
+    }
+
+    /// Usable bytes of the block that begins at `at`.
+    fn starting(&self, at: u64) -> Option<u64> {
+        let block = self.graph.starting(Addr::new(at))?;
+        Some(self.graph.usable(block))
+    }
+}
+
+/// Bytes that malloc may add to a request. A block with its own mapping has up to a page more.
+fn slack(usable: u64) -> u64 {
+    const OF_CHUNK: u64 = 24;
+    const MAPPED: u64 = 128 << 10;
+    if usable >= MAPPED { OF_CHUNK + 4096 } else { OF_CHUNK }
+}

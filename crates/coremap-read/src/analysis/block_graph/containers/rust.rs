@@ -1,0 +1,174 @@
+//! Containers of Rust's library, and hashbrown's tables in any program.
+//!
+//! Sources: hashbrown 0.14 and 0.15 src/raw (control bytes), library/alloc/src/raw_vec.rs, collections/btree/node.rs and
+//! library/std/src/sync/mpmc/list.rs of rustc 1.66 to 1.95. The compiler chooses the order of fields; these orders were
+//! seen in all of them.
+
+use crate::addr::Addr;
+use crate::analysis::block_graph::containers::cxx::of;
+use crate::analysis::block_graph::containers::{Container, ContainerKind, Prover, slack};
+use crate::bytes;
+use crate::memory::Memory;
+
+/// Control bytes that follow the table: the first group again.
+const GROUP: u64 = 16;
+
+/// Largest table whose control bytes are counted.
+const MAX_BUCKETS: u64 = 1 << 28;
+
+/// Slots of a channel's block, and how much its index counts in a lap (the last value is not used).
+const LAP: u32 = 6;
+/// Distance of a channel's tail from its head.
+const TAIL: u64 = 128;
+
+/// Edges of an inner node of a B-tree, and most keys of one.
+const EDGES: u64 = 12;
+const KEYS: u64 = 11;
+
+/// Largest node of a B-tree in bytes, and the fewest nodes that are proof.
+const MAX_NODE: u64 = 64 << 10;
+const FEW_NODES: usize = 4;
+
+impl Prover<'_> {
+    /// `{control bytes, mask, room for growth, items}`: the number of used slots is in both. The slots are before the
+    /// control bytes.
+    pub(super) fn hashbrown(&self, at: Addr) -> Option<Container> {
+        let [control, mask, growth, items] = self.words(at)?;
+        let buckets = mask.checked_add(1).filter(|n| n.is_power_of_two() && (4..=MAX_BUCKETS).contains(n))?;
+        let block = self.graph.at(Addr::new(control))?;
+        let range = self.graph.range(block);
+        let end = control.checked_add(buckets)?.checked_add(GROUP)?;
+        let fits = items > 0 && items.checked_add(growth)? <= buckets && end <= range.end.get().saturating_add(8);
+        let slots = Addr::new(control).checked_since(range.start)?;
+        if !fits || slots < buckets {
+            return None;
+        }
+        let bytes = self.memory.look(Addr::new(control), usize::try_from(buckets).ok()?).ok()?;
+        let used = bytes.iter().filter(|byte| **byte < 0x80).count() as u64;
+        let each = slots.checked_div(buckets)?;
+        (used == items).then(|| Container {
+            room: Some((each.saturating_mul(items), slots)),
+            ..of(ContainerKind::HashMap, at, 32, Some(items), range.start)
+        })
+    }
+
+    /// `{capacity, address, length}`; a ring buffer has `{capacity, address, head, length}`.
+    pub(super) fn vec(&self, at: Addr) -> Option<Container> {
+        let [capacity, data, len] = self.words(at)?;
+        let usable = self.starting(data)?;
+        if capacity == 0 || len > capacity || capacity > usable {
+            return None;
+        }
+        // Most elements are made of words. malloc leaves no more than its slack behind the last one.
+        let most = usable.checked_div(capacity)?;
+        let waste = |each: u64| usable.checked_sub(capacity.checked_mul(each)?);
+        let each =
+            [most & !7, most].into_iter().find(|each| *each > 0 && waste(*each).is_some_and(|w| w < slack(usable)))?;
+        let ring = self.word(at.checked_add(24)?).filter(|_| self.rust);
+        let ring = ring.filter(|ring| len < capacity && (16..=capacity).contains(ring) && *ring > len);
+        let (kind, header, len) = match ring {
+            Some(ring) => (ContainerKind::VecDeque, 32, ring),
+            None => (ContainerKind::Vec, 24, len),
+        };
+        (len > 0).then(|| Container {
+            room: Some((each.saturating_mul(len), each.saturating_mul(capacity))),
+            ..of(kind, at, header, Some(len), Addr::new(data))
+        })
+    }
+
+    /// `head {index, block}`, and `tail {index, block}` one cache line pair on: as many blocks as laps between them.
+    pub(super) fn channel(&self, at: Addr) -> Option<Container> {
+        if !self.rust {
+            return None;
+        }
+        let [head, first] = self.words(at)?;
+        let [tail, last] = self.words(at.checked_add(TAIL)?)?;
+        let laps = (tail >> LAP).checked_sub(head >> LAP).filter(|laps| *laps > 0)?;
+        let size = self.starting(first)?;
+        if self.starting(last)? != size || laps > self.graph.len() as u64 {
+            return None;
+        }
+        // The word of a block that leads to the next one of the same size.
+        let link = (0..size / 8).find(|word| {
+            let next = self.at_offset(Addr::new(first), 8 * word);
+            next.is_some_and(|next| next.get() != first && self.starting(next.get()) == Some(size))
+        })?;
+        let (mut block, mut passed) = (Addr::new(first), 0_u64);
+        while block.get() != last && passed <= laps {
+            block = self.at_offset(block, 8 * link).filter(|next| !next.is_null() && self.visit())?;
+            passed += 1;
+        }
+        let count = (tail >> 1).checked_sub(head >> 1)?.checked_sub(laps)?;
+        (passed == laps).then(|| of(ContainerKind::Channel, at, 2 * TAIL, Some(count), Addr::new(first)))
+    }
+
+    /// `{root, height, length}`.
+    pub(super) fn btree(&self, at: Addr) -> Option<Container> {
+        let [root, height, len] = self.words(at)?;
+        if !self.rust
+            || !(1..EDGES).contains(&height)
+            || len <= KEYS
+            || len > (self.graph.len() as u64).saturating_mul(KEYS)
+        {
+            return None;
+        }
+        let nodes = self.btree_nodes(Addr::new(root));
+        let counted = self.btree_len(&nodes)? == len;
+        counted.then(|| of(ContainerKind::BTreeMap, at, 24, Some(len), Addr::new(root)))
+    }
+
+    /// Offset of the parent in a node, and of the first edge in an inner one. The root has no parent.
+    fn btree_form(&self, root: Addr) -> Option<(u64, u64)> {
+        let usable = self.starting(root.get()).filter(|usable| *usable <= MAX_NODE)?;
+        let edges = (0..usable / 8).find_map(|word| {
+            let child = self.at_offset(root, 8 * word)?;
+            let size = self.starting(child.get()).filter(|size| child != root && *size <= usable + 8)?;
+            let parent = (0..size / 8).find(|word| self.at_offset(child, 8 * word) == Some(root))?;
+            Some((8 * parent, 8 * word))
+        })?;
+        self.at_offset(root, edges.0).filter(|parent| parent.is_null()).map(|_| edges)
+    }
+
+    /// The nodes of a B-tree from its root, level by level. Empty if it is none.
+    pub(super) fn btree_nodes(&self, root: Addr) -> Vec<Addr> {
+        let Some((parent, edges)) = self.btree_form(root) else { return Vec::new() };
+        let mut nodes = vec![root];
+        let (mut from, mut at) = (0, 1);
+        while from < at {
+            for i in from..at {
+                let Some(&node) = nodes.get(i) else { break };
+                for edge in 0..EDGES {
+                    let child =
+                        self.at_offset(node, edges + 8 * edge).filter(|child| self.starting(child.get()).is_some());
+                    let Some(child) = child.filter(|child| self.at_offset(*child, parent) == Some(node)) else { break };
+                    if !self.visit() {
+                        return Vec::new();
+                    }
+                    nodes.push(child);
+                }
+            }
+            (from, at) = (at, nodes.len());
+        }
+        nodes
+    }
+
+    /// Sum of the lengths in the nodes: the two bytes that are plausible as one in all of them.
+    fn btree_len(&self, nodes: &[Addr]) -> Option<u64> {
+        let leaf = nodes.last().filter(|_| nodes.len() >= FEW_NODES)?;
+        let size = self.starting(leaf.get()).filter(|size| *size <= MAX_NODE)?;
+        let number = |node: Addr, offset: usize| {
+            let bytes = self.memory.look(node.checked_add(offset as u64)?, 2).ok()?;
+            bytes::u16_at(&bytes, 0).map(u64::from)
+        };
+        let step = (nodes.len() / 64).max(1);
+        let fits = |offset: &usize| {
+            let inner = nodes.iter().skip(1).step_by(step);
+            inner.filter_map(|node| number(*node, *offset)).all(|len| (1..=KEYS).contains(&len))
+        };
+        let plausible = (0..usize::try_from(size).ok()?.saturating_sub(1)).step_by(2).filter(fits);
+        let sum =
+            |offset: usize| nodes.iter().filter_map(|node| number(*node, offset)).fold(0_u64, u64::saturating_add);
+        // Each node but the root has five keys or more.
+        plausible.map(sum).max()
+    }
+}

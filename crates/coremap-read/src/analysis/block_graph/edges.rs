@@ -1,0 +1,223 @@
+//! Words of blocks that lead to blocks.
+
+use std::collections::HashMap;
+
+/// How a word leads to a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lead {
+    /// To its start.
+    Start,
+    /// To an address inside, which many words lead to in blocks of the same size.
+    Inner,
+    /// To another address inside, or from a place where blocks of its size have no pointer. It may be chance.
+    Weak,
+}
+
+/// Minimum number of words that lead to the same inner offset of blocks of one size, to be pointers.
+const ALIKE: u32 = 32;
+
+/// Usable size in bytes from which every inner address counts: a table or a buffer, which has few pointers to it.
+const LARGE: u32 = 64 << 10;
+
+/// A wrapper of malloc may have a header of its own before what it returns. Its length is one of these if more than
+/// twice as many words lead there as to starts.
+const HEADERS: [u32; 6] = [8, 16, 24, 32, 48, 64];
+
+/// Minimum number of blocks of one size, to learn where they have no pointers, and the share in percent of those that
+/// still have a word there which is left over.
+const MANY: u32 = 1000;
+const LEFT_OVER: u32 = 1;
+
+/// Maximum number of different inner places that are counted.
+const PLACES: usize = 1 << 20;
+
+/// Words of a range of blocks.
+#[derive(Default)]
+pub(super) struct Scan {
+    /// Edges of each block, as the end of its part of `to`.
+    ends: Vec<u32>,
+    to: Vec<u32>,
+    /// Word of the block, at most [`Edges::LAST_WORD`].
+    at: Vec<u16>,
+    /// Bytes from the target's start. `u32::MAX` if it is farther.
+    inside: Vec<u32>,
+}
+
+impl Scan {
+    /// Adds a word of the present block. `inside`: bytes from the start of the block `to`.
+    pub(super) fn push(&mut self, word: u64, to: u32, inside: Option<u64>) {
+        self.at.push(u16::try_from(word).unwrap_or(Edges::LAST_WORD).min(Edges::LAST_WORD));
+        self.to.push(to);
+        self.inside.push(inside.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX));
+    }
+
+    /// Ends the present block.
+    pub(super) fn end(&mut self) {
+        self.ends.push(u32::try_from(self.to.len()).unwrap_or(u32::MAX));
+    }
+}
+
+/// All words of blocks that lead to blocks.
+#[derive(Default)]
+pub(super) struct Edges {
+    ends: Vec<u32>,
+    to: Vec<u32>,
+    /// The word in the low bits, how it leads in the two highest.
+    how: Vec<u16>,
+    /// Length of the header that a wrapper of malloc puts before its blocks, or 0.
+    pub(super) header: u32,
+    /// Offsets inside of blocks by their usable size, at which words are pointers.
+    inner: HashMap<(u32, u32), u32>,
+}
+
+impl Edges {
+    /// The highest word number that is distinguished.
+    pub(super) const LAST_WORD: u16 = 0x3fff;
+
+    /// Joins scans of blocks in order. `lens`: usable bytes of each block. `None` if there are too many words.
+    pub(super) fn join(scans: Vec<Scan>, lens: &[u32]) -> Option<Edges> {
+        let total: usize = scans.iter().map(|scan| scan.to.len()).sum();
+        u32::try_from(total).ok().filter(|total| *total < u32::MAX)?;
+        let mut out = Edges { to: Vec::with_capacity(total), how: Vec::with_capacity(total), ..Edges::default() };
+        out.learn(&scans, lens);
+        out.ends.reserve(lens.len());
+        for scan in scans {
+            let base = u32::try_from(out.to.len()).ok()?;
+            out.ends.extend(scan.ends.iter().map(|end| base.saturating_add(*end)));
+            for ((&to, &at), &inside) in scan.to.iter().zip(&scan.at).zip(&scan.inside) {
+                let lead = out.lead(to, inside, lens);
+                out.to.push(to);
+                out.how.push(at | (lead as u16) << 14);
+            }
+        }
+        out.drop_left_over(lens);
+        Some(out)
+    }
+
+    /// Learns at which inner offsets words are pointers.
+    fn learn(&mut self, scans: &[Scan], lens: &[u32]) {
+        let mut starts = 0_u32;
+        let mut headers = [0_u32; HEADERS.len()];
+        for scan in scans {
+            for (&to, &inside) in scan.to.iter().zip(&scan.inside) {
+                if inside == 0 {
+                    starts = starts.saturating_add(1);
+                    continue;
+                }
+                for (count, _) in headers.iter_mut().zip(HEADERS).filter(|(_, header)| *header == inside) {
+                    *count = count.saturating_add(1);
+                }
+                let key = (lens.get(to as usize).copied().unwrap_or(0), inside);
+                let room = self.inner.len() < PLACES;
+                match self.inner.get_mut(&key) {
+                    Some(count) => *count = count.saturating_add(1),
+                    None if room => drop(self.inner.insert(key, 1)),
+                    None => {}
+                }
+            }
+        }
+        self.inner.retain(|_, count| *count >= ALIKE);
+        let most = headers.iter().zip(HEADERS).max_by_key(|(count, _)| **count);
+        self.header = most.filter(|(count, _)| **count > starts.saturating_mul(2)).map_or(0, |(_, header)| header);
+    }
+
+    /// How a word leads to the block `to`, `inside` bytes from its start.
+    pub(super) fn lead(&self, to: u32, inside: u32, lens: &[u32]) -> Lead {
+        let len = lens.get(to as usize).copied().unwrap_or(0);
+        match inside {
+            0 => Lead::Start,
+            _ if inside == self.header || len >= LARGE || self.inner.contains_key(&(len, inside)) => Lead::Inner,
+            _ => Lead::Weak,
+        }
+    }
+
+    /// malloc rounds sizes up, so a block's last word may never have been written. Where nearly all blocks of a size
+    /// have no pointer there, the few that have one are what was there before.
+    fn drop_left_over(&mut self, lens: &[u32]) {
+        let last = |len: u32| (len / 8).checked_sub(1).and_then(|word| u16::try_from(word).ok());
+        let mut counts: HashMap<u32, (u32, u32)> = HashMap::new();
+        let mut weak: Vec<(u32, usize)> = Vec::new();
+        let mut from = 0;
+        for (&end, &len) in self.ends.iter().zip(lens) {
+            let edges = from..end as usize;
+            from = end as usize;
+            let small = len <= 2048;
+            if !small || counts.len() >= PLACES {
+                continue;
+            }
+            let count = counts.entry(len).or_default();
+            count.0 = count.0.saturating_add(1);
+            let is_last = |edge: &usize| {
+                self.how.get(*edge).is_some_and(|how| Some(how & Edges::LAST_WORD) == last(len) && how >> 14 != 2)
+            };
+            if let Some(edge) = edges.clone().rfind(is_last) {
+                count.1 = count.1.saturating_add(1);
+                weak.push((len, edge));
+            }
+        }
+        let is_rare = |len: &u32| {
+            counts
+                .get(len)
+                .is_some_and(|&(all, with)| all >= MANY && with.saturating_mul(100) < all.saturating_mul(LEFT_OVER))
+        };
+        for (_, edge) in weak.iter().filter(|(len, _)| is_rare(len)) {
+            if let Some(how) = self.how.get_mut(*edge) {
+                *how = *how & Edges::LAST_WORD | (Lead::Weak as u16) << 14;
+            }
+        }
+    }
+
+    /// The words of a block that lead to blocks: word, target and how.
+    pub(super) fn of(&self, block: u32) -> impl Iterator<Item = (u16, u32, Lead)> + '_ {
+        let at = block as usize;
+        let from = at.checked_sub(1).and_then(|i| self.ends.get(i)).map_or(0, |end| *end as usize);
+        let range = from..self.ends.get(at).map_or(from, |end| *end as usize);
+        let to = self.to.get(range.clone()).unwrap_or_default();
+        to.iter().zip(self.how.get(range).unwrap_or_default()).map(|(&to, &how)| {
+            let lead = match how >> 14 {
+                0 => Lead::Start,
+                1 => Lead::Inner,
+                _ => Lead::Weak,
+            };
+            (how & Edges::LAST_WORD, to, lead)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn joined(lens: &[u32], edges: &[&[(u64, u32, u64)]]) -> Edges {
+        let mut scan = Scan::default();
+        for of_block in edges {
+            of_block.iter().for_each(|&(at, to, inside)| scan.push(at, to, Some(inside)));
+            scan.end();
+        }
+        Edges::join(vec![scan], lens).unwrap_or_default()
+    }
+
+    #[test]
+    fn an_inner_address_counts_where_many_lead_there() {
+        // Block 0 has a table of 40 words to byte 16 of block 1, and one word to byte 8 of block 2.
+        let mut table: Vec<(u64, u32, u64)> = (0..40).map(|i| (i, 1, 16)).collect();
+        table.push((40, 2, 8));
+        table.push((41, 2, 0));
+        let edges = joined(&[4096, 40, 40], &[&table, &[], &[]]);
+        let leads: Vec<Lead> = edges.of(0).map(|(_, _, lead)| lead).collect();
+        assert_eq!((leads[0], leads[40], leads[41]), (Lead::Inner, Lead::Weak, Lead::Start));
+        assert_eq!(edges.lead(1, 24, &[4096, 40, 40]), Lead::Weak);
+    }
+
+    #[test]
+    fn a_rare_pointer_in_the_last_word_is_left_over() {
+        // 2,000 blocks of 40 bytes; the last word of one of them has a value that leads to another.
+        let lens = vec![40; 2000];
+        let one: &[(u64, u32, u64)] = &[(4, 7, 0)];
+        let all: Vec<&[(u64, u32, u64)]> = (0..2000).map(|i| if i == 5 { one } else { &[] }).collect();
+        let edges = joined(&lens, &all);
+        assert_eq!(edges.of(5).collect::<Vec<_>>(), [(4, 7, Lead::Weak)]);
+        let few = joined(&lens[..10], &all[..10]);
+        assert_eq!(few.of(5).collect::<Vec<_>>(), [(4, 7, Lead::Start)]);
+    }
+}

@@ -1,0 +1,510 @@
+//! Who holds most of malloc's memory, and what nobody does.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::addr::Addr;
+use crate::analysis::block_graph::BlockGraph;
+use crate::analysis::block_graph::containers::{Container, Prover};
+use crate::analysis::block_graph::kinds::{Kinds, text};
+use crate::analysis::block_graph::owners::{Owners, Vertex};
+use crate::analysis::block_graph::paths::Paths;
+use crate::analysis::block_graph::pins::{self, PinFact};
+use crate::analysis::block_graph::roots::{self, RootGroup, RootPlace};
+use crate::analysis::place::place;
+use crate::analysis::reach::{Reach, unread};
+use crate::analysis::roots::room;
+use crate::bytes::printable;
+use crate::session::Session;
+
+/// Maximum number of holders, and of kinds of lost groups.
+const MOST: usize = 4;
+
+/// Least bytes of one, and its least share of the blocks in percent.
+const BYTES: u64 = 1 << 20;
+const SHARE: u64 = 5;
+
+/// Least number of equal blocks that are elements, and how many times as many as what holds them.
+const ELEMENTS: u64 = 64;
+const TIMES: u64 = 8;
+
+/// Bytes of a block that are searched for the header of a container.
+const HEADER: u64 = 1024;
+
+/// Maximum number of texts, of classes, and of paths that are searched for them.
+const TEXTS: usize = 3;
+const CLASSES: usize = 4;
+const SEARCHED: usize = 400;
+
+/// Percent of a path's bytes below which what is below it is not looked at for text.
+const PART: u64 = 3;
+
+/// Blocks that are alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Their class, or what else they are: `blocks of 80 bytes`.
+    pub what: String,
+    /// Number of them.
+    pub count: u64,
+    /// Bytes with what they hold.
+    pub bytes: u64,
+}
+
+/// A container, proven by its fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerFact {
+    /// What it is called.
+    pub name: &'static str,
+    /// Number of elements. `None` if the structure does not show it.
+    pub count: Option<u64>,
+    /// Bytes in use and bytes of its storage, if that is one block.
+    pub room: Option<(u64, u64)>,
+}
+
+/// A holder of malloc blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HolderFact {
+    /// Bytes and number of the blocks.
+    pub bytes: u64,
+    pub blocks: u64,
+    /// The variable, or what else it is. `None` if several roots lead to the blocks and none to all.
+    pub name: Option<String>,
+    /// How many threads have such a holder.
+    pub threads: u64,
+    /// Whether no other root leads there.
+    pub alone: bool,
+    pub container: Option<ContainerFact>,
+    /// From the holder to the elements.
+    pub chain: Vec<Part>,
+    pub elements: Option<Part>,
+    /// How elements are linked if no container is proven: the offset of the word that leads to the next one, and the
+    /// number of words of the table above them.
+    pub linked: Option<(u64, u64)>,
+    /// Classes of all blocks, with their numbers.
+    pub classes: Vec<(String, u64)>,
+    /// Text in them.
+    pub texts: Vec<String>,
+}
+
+/// Groups of lost blocks that begin alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostFact {
+    pub bytes: u64,
+    pub blocks: u64,
+    /// Number of groups, and what each begins with.
+    pub groups: u64,
+    pub head: String,
+    /// Usable bytes of that.
+    pub head_bytes: u64,
+    /// Whether the blocks of a group lead to each other.
+    pub cycle: bool,
+    /// Offset of the word that links the blocks of a group, if they are a list.
+    pub linked: Option<u64>,
+    pub classes: Vec<(String, u64)>,
+    pub texts: Vec<String>,
+    /// One of them.
+    pub example: Addr,
+}
+
+/// What is known of malloc's blocks.
+#[derive(Clone, Debug, Default)]
+pub struct NativeHolders {
+    /// Bytes of all used blocks.
+    pub used: u64,
+    /// Largest first.
+    pub holders: Vec<HolderFact>,
+    pub lost: Vec<LostFact>,
+    /// Whether all memory that may have pointers was read.
+    pub complete: bool,
+    /// What keeps free memory in pieces.
+    pub pins: Option<PinFact>,
+}
+
+/// Finds who holds malloc's blocks. `None` if there are none, too many, or the time is up.
+pub fn native_holders(session: &Session<'_>) -> Option<NativeHolders> {
+    if session.malloc().is_empty() {
+        return None;
+    }
+    session.process.target().expect_scan();
+    let (_, blocks) = session.blocks();
+    let reach = Reach::new(session.process, blocks);
+    let graph = BlockGraph::read(session, &reach).filter(|graph| graph.len() > 0)?;
+    let prover = Prover::new(&session.process.memory, &graph, is_rust(session));
+    let groups = roots::find(session, &graph, &prover);
+    let kinds = Kinds::find(session, &graph);
+    let is_typed = |block: u32| kinds.name(block).is_some();
+    let owners = Owners::find(&graph, &prover, &groups, &is_typed, &room(session)).ok()?;
+    let paths = Paths::find(&graph, &kinds, &owners);
+    let scene = Scene {
+        session,
+        graph: &graph,
+        prover: &prover,
+        groups: &groups,
+        kinds: &kinds,
+        owners: &owners,
+        paths: &paths,
+    };
+    let used: u64 = (0..graph.len() as u32).map(|block| graph.size(block)).fold(0, u64::saturating_add);
+    let counts = |bytes: u64| bytes >= BYTES && bytes.saturating_mul(100) >= used.saturating_mul(SHARE);
+    let mut holders = scene.holders(&counts);
+    holders.sort_by_key(|holder| Reverse(holder.bytes));
+    holders.truncate(MOST);
+    let mut lost = scene.lost(&counts);
+    lost.sort_by_key(|lost| Reverse(lost.bytes));
+    lost.truncate(MOST);
+    Some(NativeHolders {
+        used,
+        holders,
+        lost,
+        complete: unread(session) == 0 && !blocks.capped,
+        pins: pins::find(&scene),
+    })
+}
+
+/// Whether the program is written in Rust, by the first functions of its main thread.
+fn is_rust(session: &Session<'_>) -> bool {
+    let Some(main) = session.process.main_tid() else { return false };
+    let walker = session.walker(session.known_stacks());
+    let Some(walk) = session.walk_tid(&walker, main) else { return false };
+    let names = walk.frames.iter().rev().take(FIRST_FRAMES).filter_map(|frame| session.symbols().resolve(frame.code()));
+    names.into_iter().any(|symbol| symbol.name.contains("lang_start") || symbol.name.contains("__rust_begin_short"))
+}
+
+/// Outermost frames that may show the language.
+const FIRST_FRAMES: usize = 12;
+
+/// All that holders are found from.
+pub(super) struct Scene<'s, 'p> {
+    pub(super) session: &'s Session<'p>,
+    pub(super) graph: &'s BlockGraph<'s>,
+    prover: &'s Prover<'s>,
+    groups: &'s [RootGroup],
+    kinds: &'s Kinds,
+    owners: &'s Owners,
+    paths: &'s Paths,
+}
+
+/// What makes holders of several threads one.
+type SameKey = (bool, String);
+
+impl Scene<'_, '_> {
+    fn holders(&self, counts: &dyn Fn(u64) -> bool) -> Vec<HolderFact> {
+        let is_lost = |path: &u32| self.paths.get(*path).is_some_and(|path| path.first == Vertex::Lost);
+        let mut same: BTreeMap<SameKey, Vec<u32>> = BTreeMap::new();
+        let mut single: Vec<Vec<u32>> = Vec::new();
+        for &path in self.paths.below(0).iter().filter(|path| !is_lost(path)) {
+            match self.group_of(path).and_then(|group| self.same_key(group)) {
+                Some(key) => same.entry(key).or_default().push(path),
+                None => single.push(vec![path]),
+            }
+        }
+        single.extend(same.into_values());
+        let bytes = |paths: &[u32]| {
+            paths.iter().filter_map(|path| self.paths.get(*path)).map(|path| path.bytes).fold(0, u64::saturating_add)
+        };
+        single.retain(|paths| counts(bytes(paths)));
+        single.iter().filter_map(|paths| self.holder(paths)).collect()
+    }
+
+    fn group_of(&self, path: u32) -> Option<&RootGroup> {
+        self.groups.get(self.paths.group.get(path as usize).copied().flatten()? as usize)
+    }
+
+    /// The same variable of several threads: by its distance from the thread pointer, or by its function.
+    fn same_key(&self, group: &RootGroup) -> Option<SameKey> {
+        match group.place {
+            RootPlace::Tls(tid) => {
+                let pointer = self.session.thread(tid)?.thread_pointer?;
+                let below = pointer.checked_since(group.at)?;
+                Some((true, format!("{below:#x} bytes below its thread pointer")))
+            }
+            RootPlace::Stack(tid) => Some((false, self.function_at(tid, group.at)?)),
+            RootPlace::Data(_) | RootPlace::Mapping(_) | RootPlace::Registers(_) => None,
+        }
+    }
+
+    /// The function whose frame has the address.
+    fn function_at(&self, tid: u32, at: Addr) -> Option<String> {
+        let walker = self.session.walker(self.session.known_stacks());
+        let walk = self.session.walk_tid(&walker, tid)?;
+        let frame = walk.frames.windows(2).find(|pair| {
+            let [here, next] = pair else { return false };
+            here.sp <= at && at < next.sp
+        });
+        let frame = frame?.first()?;
+        Some(printable(&self.session.symbols().resolve(frame.code())?.name).into_owned())
+    }
+
+    /// The name of a root.
+    fn name_of(&self, group: &RootGroup) -> String {
+        match group.place {
+            RootPlace::Data(_) => self.variable(group.at),
+            RootPlace::Tls(tid) => match self.same_key(group) {
+                Some((_, below)) => format!("a thread-local variable, {below}, of thread {tid}"),
+                None => format!("a thread-local variable of thread {tid}"),
+            },
+            RootPlace::Mapping(start) => format!("the mapping at {start}"),
+            RootPlace::Stack(tid) => match self.function_at(tid, group.at) {
+                Some(function) => format!("a local variable of {function} (stack of thread {tid})"),
+                None => format!("the stack of thread {tid}"),
+            },
+            RootPlace::Registers(tid) => format!("a register of thread {tid}"),
+        }
+    }
+
+    /// A variable of a module: `app sessions+0x8`, or the place in its section.
+    fn variable(&self, at: Addr) -> String {
+        if let Some(symbol) = self.session.symbols().resolve_data(at).filter(|symbol| symbol.sized) {
+            let offset = if symbol.offset == 0 { String::new() } else { format!("+{:#x}", symbol.offset) };
+            return format!("{}{offset}", printable(&symbol.name));
+        }
+        let region = self.session.map().region_at(at);
+        region.map_or_else(|| at.to_string(), |region| place(self.session, region, at))
+    }
+
+    /// The holder at the start of these paths, which are those of one variable in several threads, or one.
+    fn holder(&self, paths: &[u32]) -> Option<HolderFact> {
+        let &first = paths.iter().max_by_key(|path| self.paths.get(**path).map(|path| path.bytes))?;
+        let path = self.paths.get(first)?;
+        let sum = |of: &dyn Fn(u32) -> u64| paths.iter().map(|path| of(*path)).fold(0, u64::saturating_add);
+        let (chain, elements) = self.chain(first);
+        let group = self.group_of(first);
+        let reached = || match path.first {
+            Vertex::Block(block) => {
+                self.groups.get(self.owners.first.get(block as usize).copied().unwrap_or(u32::MAX) as usize)
+            }
+            Vertex::Root | Vertex::Group(_) | Vertex::Lost => None,
+        };
+        let name = group.or_else(reached).map(|group| self.name_of(group));
+        let container = self.container(&chain, elements);
+        let part = elements.or(chain.last().copied());
+        let below = if group.is_some() { chain.get(1..) } else { chain.get(..) };
+        let linked = elements.filter(|_| container.is_none()).and_then(|part| self.linked(part)).map(|offset| {
+            let heads = chain.last().and_then(|last| match self.paths.get(*last)?.first {
+                Vertex::Block(block) => Some(self.graph.usable(block) / 8),
+                Vertex::Group(group) => Some(self.groups.get(group as usize)?.words.len() as u64),
+                Vertex::Root | Vertex::Lost => None,
+            });
+            (offset, heads.unwrap_or(0))
+        });
+        let mut elements = elements.and_then(|part| self.part(part));
+        if let Some(elements) = elements.as_mut().filter(|_| paths.len() > 1) {
+            let counts = paths.iter().filter_map(|path| self.part(self.chain(*path).1?));
+            elements.count = counts.map(|part| part.count).fold(0, u64::saturating_add);
+        }
+        Some(HolderFact {
+            bytes: sum(&|path| self.paths.get(path).map_or(0, |path| path.bytes)),
+            blocks: sum(&|path| self.paths.get(path).map_or(0, |path| path.blocks)),
+            name,
+            threads: paths.len() as u64,
+            alone: group.is_some(),
+            container: container.map(|found| ContainerFact {
+                name: found.kind.name(self.prover.rust),
+                count: found.count,
+                room: found.room,
+            }),
+            chain: below.unwrap_or_default().iter().filter_map(|path| self.part(*path)).collect(),
+            elements,
+            linked,
+            classes: self.classes(first),
+            texts: part.map_or_else(Vec::new, |part| self.texts(part, &chain)),
+        })
+    }
+
+    /// Down from a path while one child has most of it: where many equal blocks hang, and those.
+    fn chain(&self, from: u32) -> (Vec<u32>, Option<u32>) {
+        let mut chain = vec![from];
+        let mut at = from;
+        while let Some(&child) = self.paths.below(at).first() {
+            let (Some(above), Some(below)) = (self.paths.get(at), self.paths.get(child)) else { break };
+            if below.count >= ELEMENTS && below.count >= above.count.saturating_mul(TIMES) {
+                return (chain, Some(child));
+            }
+            if below.bytes.saturating_mul(2) < above.bytes {
+                break;
+            }
+            chain.push(child);
+            at = child;
+        }
+        (chain, None)
+    }
+
+    fn part(&self, path: u32) -> Option<Part> {
+        let found = self.paths.get(path)?;
+        let what = match found.first {
+            Vertex::Block(block) => self.what(block),
+            Vertex::Group(group) => self.name_of(self.groups.get(group as usize)?),
+            Vertex::Root | Vertex::Lost => return None,
+        };
+        Some(Part { what, count: found.count, bytes: found.bytes })
+    }
+
+    /// What a block is: its class, or its size.
+    fn what(&self, block: u32) -> String {
+        match self.kinds.name(block) {
+            Some(class) => printable(class).into_owned(),
+            None if self.kinds.of(block).text => format!("text in blocks of {} bytes", self.graph.size(block)),
+            None => format!("blocks of {} bytes", self.graph.size(block)),
+        }
+    }
+
+    /// The container at the end of a chain, whose elements are `elements`.
+    fn container(&self, chain: &[u32], elements: Option<u32>) -> Option<Container> {
+        let (&last, above) = chain.split_last()?;
+        let storage = match self.paths.get(last)?.first {
+            Vertex::Block(block) => Some(block),
+            Vertex::Group(_) | Vertex::Root | Vertex::Lost => None,
+        };
+        // A container above, whose storage this block is, comes before one inside of its elements.
+        let above = above.last().and_then(|above| {
+            let storage = storage?;
+            self.in_path(*above).into_iter().find(|found| self.graph.at(found.storage) == Some(storage))
+        });
+        let path_of = |block: u32| self.paths.of_block.get(block as usize).copied().unwrap_or(0);
+        let fits = |found: &Container| {
+            let Some(path) = self.graph.at(found.storage).map(path_of).filter(|path| *path > 0) else { return false };
+            let parent = self.paths.get(path).map_or(0, |path| path.parent);
+            let count = elements.and_then(|part| self.paths.get(part)).map_or(0, |path| path.count);
+            let large = chain.contains(&path) || found.count.is_none_or(|found| found >= count / 2);
+            (Some(path) == elements || chain.contains(&path) || parent > 0 && chain.contains(&parent)) && large
+        };
+        above.or_else(|| {
+            let mut all = self.in_path(last);
+            all.retain(fits);
+            all.into_iter().max_by_key(|found| found.count.unwrap_or_else(|| found.room.map_or(0, |room| room.0 / 8)))
+        })
+    }
+
+    /// Containers whose headers are in the first holder of a path.
+    fn in_path(&self, path: u32) -> Vec<Container> {
+        match self.paths.get(path).map(|path| path.first) {
+            Some(Vertex::Group(group)) => {
+                let Some(group) = self.groups.get(group as usize) else { return Vec::new() };
+                let near = || group.words.iter().take(HEADER as usize / 8).filter_map(|word| self.prover.near(word.at));
+                group.container.clone().map_or_else(|| near().collect(), |found| vec![found])
+            }
+            Some(Vertex::Block(block)) => {
+                let start = self.graph.start(block);
+                let words = (0..self.graph.usable(block).min(HEADER)).step_by(8);
+                let mut all: Vec<Container> =
+                    words.filter_map(|offset| self.prover.at(start.checked_add(offset)?)).collect();
+                all.extend(self.prover.ghash(start));
+                all
+            }
+            Some(Vertex::Root | Vertex::Lost) | None => Vec::new(),
+        }
+    }
+
+    /// Offset of the word by which most blocks of a path lead to another one of it.
+    fn linked(&self, path: u32) -> Option<u64> {
+        let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
+        let is = |block: u32| self.paths.of_block.get(block as usize) == Some(&path);
+        for block in (0..self.graph.len() as u32).filter(|block| is(*block)) {
+            for (at, ..) in self.graph.edges.of(block).filter(|(_, to, _)| *to != block && is(*to)) {
+                let count = counts.entry(at).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        let (at, count) = counts.into_iter().max_by_key(|(at, count)| (*count, Reverse(*at)))?;
+        let all = self.paths.get(path)?.count;
+        // Chains of a hash table are short: many of its nodes are the last one.
+        (count.saturating_mul(10) >= all.saturating_mul(3)).then(|| u64::from(at).saturating_mul(8))
+    }
+
+    /// Paths at and below one, most important first.
+    fn below(&self, path: u32) -> Vec<u32> {
+        let mut out = vec![path];
+        let mut at = 0;
+        while let Some(&path) = out.get(at).filter(|_| out.len() < SEARCHED) {
+            out.extend(self.paths.below(path));
+            at = at.saturating_add(1);
+        }
+        out
+    }
+
+    /// Classes of the blocks at and below a path, with their numbers.
+    fn classes(&self, path: u32) -> Vec<(String, u64)> {
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for path in self.below(path).into_iter().filter_map(|path| self.paths.get(path)) {
+            if let Vertex::Block(block) = path.first
+                && let Some(name) = self.kinds.name(block)
+            {
+                let count = counts.entry(name).or_default();
+                *count = count.saturating_add(path.count);
+            }
+        }
+        let mut all: Vec<(String, u64)> =
+            counts.into_iter().map(|(name, count)| (printable(name).into_owned(), count)).collect();
+        all.sort_by_key(|(_, count)| Reverse(*count));
+        all.truncate(CLASSES);
+        all
+    }
+
+    /// Texts of a path's first block and of those below it; else of what is beside it.
+    fn texts(&self, path: u32, chain: &[u32]) -> Vec<String> {
+        let least = self.paths.get(path).map_or(0, |path| path.bytes / 100 * PART);
+        let of = |paths: &[u32]| {
+            let mut out: Vec<String> = Vec::new();
+            for path in paths.iter().filter_map(|path| self.paths.get(*path)).filter(|path| path.bytes >= least) {
+                let Vertex::Block(block) = path.first else { continue };
+                let found = text(&self.session.process.memory, self.graph, block);
+                if let Some(found) = found.filter(|found| !out.contains(found)) {
+                    out.push(found);
+                }
+                if out.len() == TEXTS {
+                    break;
+                }
+            }
+            out
+        };
+        let own = of(&self.below(path));
+        if own.is_empty() || own.len() < TEXTS && chain.last() != Some(&path) {
+            let beside = chain.last().map_or(&[][..], |last| self.paths.below(*last));
+            let mut all = own;
+            all.extend(of(beside));
+            all.dedup();
+            all.truncate(TEXTS);
+            return all;
+        }
+        own
+    }
+
+    fn lost(&self, counts: &dyn Fn(u64) -> bool) -> Vec<LostFact> {
+        let lost = self
+            .paths
+            .below(0)
+            .iter()
+            .find(|path| self.paths.get(**path).is_some_and(|path| path.first == Vertex::Lost));
+        let paths = lost.map_or(&[][..], |lost| self.paths.below(*lost));
+        let path_of = |block: u32| self.paths.of_block.get(block as usize).copied().unwrap_or(0);
+        let fact = |&path: &u32| -> Option<LostFact> {
+            let found = self.paths.get(path).filter(|path| counts(path.bytes))?;
+            let Vertex::Block(block) = found.first else { return None };
+            let heads: Vec<_> = self.owners.heads.iter().filter(|head| path_of(head.block) == path).collect();
+            Some(LostFact {
+                bytes: found.bytes,
+                blocks: found.blocks,
+                groups: heads.len() as u64,
+                head: self.what(block),
+                head_bytes: self.graph.usable(block),
+                cycle: heads.iter().filter(|head| head.cycle).count().saturating_mul(2) > heads.len(),
+                linked: self.linked(path),
+                classes: self.classes(path),
+                texts: self.texts(path, &[]),
+                example: self.graph.start(block),
+            })
+        };
+        paths.iter().filter_map(fact).collect()
+    }
+
+    /// The name of the root that holds a block. `None`: several, or nobody.
+    pub(super) fn root_of(&self, block: u32) -> Option<String> {
+        let path = self.paths.of_block.get(block as usize).copied().filter(|path| *path > 0)?;
+        Some(self.name_of(self.group_of(path)?))
+    }
+
+    /// A text in a block.
+    pub(super) fn text(&self, block: u32) -> Option<String> {
+        text(&self.session.process.memory, self.graph, block)
+    }
+}

@@ -1,0 +1,187 @@
+//! Dominators: who holds what. Data comes before stacks, starts before inner addresses, and a container before what
+//! else leads to its nodes.
+
+use crate::analysis::block_graph::BlockGraph;
+use crate::analysis::block_graph::containers::Prover;
+use crate::analysis::block_graph::edges::Lead;
+use crate::analysis::block_graph::lost::{self, Head};
+use crate::analysis::block_graph::roots::{RootGroup, RootWord};
+use crate::runtimes::graph::{GraphError, MemoryBudget, PlainGraph};
+
+/// Minimum number of nodes of a container that own them.
+const OWNED: usize = 64;
+
+/// Marks a block that no container has.
+const NOBODY: u32 = u32::MAX;
+
+/// What a vertex of the dominator tree is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Vertex {
+    Root,
+    Block(u32),
+    Group(u32),
+    Lost,
+}
+
+/// The dominator tree.
+pub(super) struct Owners {
+    blocks: u32,
+    groups: u32,
+    /// Vertices in preorder.
+    order: Vec<u32>,
+    /// Index in `order` of each one's dominator.
+    up: Vec<u32>,
+    /// Groups of blocks that no root leads to.
+    pub(super) heads: Vec<Head>,
+    /// The group that led to each block first, by strong words. `u32::MAX`: none.
+    pub(super) first: Vec<u32>,
+}
+
+impl Owners {
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// The vertex at an index of the preorder, and the index of its dominator.
+    pub(super) fn at(&self, index: usize) -> (Vertex, usize) {
+        let vertex = self.order.get(index).copied().unwrap_or(0);
+        (self.vertex(vertex), self.up.get(index).map_or(0, |up| *up as usize))
+    }
+
+    fn vertex(&self, number: u32) -> Vertex {
+        match number.checked_sub(1) {
+            None => Vertex::Root,
+            Some(block) if block < self.blocks => Vertex::Block(block),
+            Some(other) if other.saturating_sub(self.blocks) < self.groups => Vertex::Group(other - self.blocks),
+            Some(_) => Vertex::Lost,
+        }
+    }
+
+    /// Finds who holds what.
+    ///
+    /// # Errors
+    /// [`GraphError`]
+    pub(super) fn find(
+        graph: &BlockGraph<'_>,
+        prover: &Prover<'_>,
+        groups: &[RootGroup],
+        is_typed: &dyn Fn(u32) -> bool,
+        budget: &MemoryBudget,
+    ) -> Result<Owners, GraphError> {
+        let steady = || (0..).zip(groups).filter(|(_, group)| !group.place.is_passing());
+        let all = || (0..).zip(groups);
+        let is_strong = |group: &RootGroup, word: &RootWord| word.lead != Lead::Weak || group.container.is_some();
+        let strong = |lead: Lead| lead != Lead::Weak;
+        // What any word leads to is not lost.
+        let any = reached(graph, all(), &|_, _| true, &|_| true);
+        let lost: Vec<bool> = any.iter().map(|group| *group == NOBODY).collect();
+        drop(any);
+        let by_data = reached(graph, steady(), &is_strong, &strong);
+        let owned = reached(graph, steady(), &is_strong, &|lead| lead == Lead::Start);
+        let mut first = by_data.clone();
+        spread(graph, all(), &is_strong, &strong, &mut first);
+        let in_container = in_containers(graph, prover, groups);
+        let has = |list: &[u32], block: u32| list.get(block as usize).is_some_and(|group| *group != NOBODY);
+        let owner = |block: u32| in_container.get(block as usize).copied().unwrap_or(NOBODY);
+        let is_lost = |block: u32| lost.get(block as usize).copied().unwrap_or(false);
+        let heads = lost::heads(graph, &lost, is_typed);
+        let keep = |from: u32, to: u32, lead: Lead| {
+            let is_pointer = match lead {
+                _ if is_lost(from) => is_lost(to),
+                Lead::Start => true,
+                // A block that starts lead to is held by them; inner addresses refer to it.
+                Lead::Inner => !has(&owned, to),
+                Lead::Weak => !has(&first, to),
+            };
+            is_pointer && from != to && (owner(to) == NOBODY || owner(to) == owner(from))
+        };
+        let keeps = |number: u32, group: &RootGroup, word: &RootWord| {
+            let is_pointer = match is_strong(group, word) {
+                true => !group.place.is_passing() || !has(&by_data, word.to),
+                false => !has(&first, word.to),
+            };
+            is_pointer && (owner(word.to) == NOBODY || owner(word.to) == number)
+        };
+        let (blocks, count) = (graph.len() as u32, groups.len() as u32);
+        let group_vertex = |group: u32| blocks.saturating_add(group).saturating_add(1);
+        let lost_vertex = group_vertex(count);
+        let mut plain = PlainGraph::default();
+        // The root leads to all groups, and to what is lost.
+        plain.to.extend((0..count).map(group_vertex));
+        plain.to.push(lost_vertex);
+        plain.ends.push(plain.to.len() as u32);
+        for block in 0..blocks {
+            let edges = graph.edges.of(block).filter(|(_, to, lead)| keep(block, *to, *lead));
+            plain.to.extend(edges.map(|(_, to, _)| to.saturating_add(1)));
+            plain.ends.push(plain.to.len() as u32);
+        }
+        for (number, group) in all() {
+            let words = group.words.iter().filter(|word| keeps(number, group, word));
+            plain.to.extend(words.map(|word| word.to.saturating_add(1)));
+            plain.ends.push(plain.to.len() as u32);
+        }
+        plain.to.extend(heads.iter().map(|head| head.block.saturating_add(1)));
+        plain.ends.push(plain.to.len() as u32);
+        let tree = plain.dominators(budget)?;
+        let up = (0..tree.order.len()).map(|at| tree.of(at) as u32).collect();
+        Ok(Owners { blocks, groups: count, order: tree.order, up, heads, first })
+    }
+}
+
+/// For each block the group that leads to it first, over words that both filters select.
+fn reached<'g>(
+    graph: &BlockGraph<'_>,
+    groups: impl Iterator<Item = (u32, &'g RootGroup)>,
+    of_root: &dyn Fn(&RootGroup, &RootWord) -> bool,
+    of_block: &dyn Fn(Lead) -> bool,
+) -> Vec<u32> {
+    let mut out = vec![NOBODY; graph.len()];
+    spread(graph, groups, of_root, of_block, &mut out);
+    out
+}
+
+fn spread<'g>(
+    graph: &BlockGraph<'_>,
+    groups: impl Iterator<Item = (u32, &'g RootGroup)>,
+    of_root: &dyn Fn(&RootGroup, &RootWord) -> bool,
+    of_block: &dyn Fn(Lead) -> bool,
+    out: &mut [u32],
+) {
+    let mut stack: Vec<u32> = Vec::new();
+    let take = |block: u32, group: u32, out: &mut [u32]| {
+        let place = out.get_mut(block as usize).filter(|place| **place == NOBODY);
+        place.map(|place| *place = group).is_some()
+    };
+    for (number, group) in groups {
+        for word in group.words.iter().filter(|word| of_root(group, word)) {
+            if take(word.to, number, out) {
+                stack.push(word.to);
+            }
+        }
+        while let Some(block) = stack.pop() {
+            for (_, to, _) in graph.edges.of(block).filter(|(_, _, lead)| of_block(*lead)) {
+                if take(to, number, out) {
+                    stack.push(to);
+                }
+            }
+        }
+    }
+}
+
+/// The group whose container has each block as a node: other words that lead there, such as iterators, hold nothing.
+fn in_containers(graph: &BlockGraph<'_>, prover: &Prover<'_>, groups: &[RootGroup]) -> Vec<u32> {
+    let mut out = vec![NOBODY; graph.len()];
+    for (number, group) in (0..).zip(groups) {
+        let Some(container) = &group.container else { continue };
+        let nodes = prover.nodes(container);
+        if nodes.len() < OWNED {
+            continue;
+        }
+        for node in nodes {
+            if let Some(place) = out.get_mut(node as usize) {
+                *place = number;
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,189 @@
+//! Blocks that are reached alike, as one: the dominator tree with one path for equal blocks below equal ones.
+
+use std::collections::HashMap;
+
+use crate::analysis::block_graph::BlockGraph;
+use crate::analysis::block_graph::kinds::{Kind, Kinds};
+use crate::analysis::block_graph::owners::{Owners, Vertex};
+
+/// Maximum number of paths.
+const PATHS: usize = 1 << 18;
+
+/// Paths upward that are compared with a block, as nodes of a list or tree are below each other.
+const UPWARD: usize = 64;
+
+/// Words of a block that are compared.
+const COMPARED: usize = 12;
+
+/// Blocks of this usable size and more without a class are tables or buffers, which differ in their words.
+const WIDE: u64 = 1024;
+
+/// What is equal in equal blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Block(u64, Kind),
+    Group(u32),
+    Lost,
+}
+
+/// Equal blocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Path {
+    pub(super) parent: u32,
+    pub(super) first: Vertex,
+    /// Number of blocks.
+    pub(super) count: u64,
+    /// Bytes of them, and of all below them.
+    pub(super) own: u64,
+    pub(super) bytes: u64,
+    /// Number of blocks with those below them.
+    pub(super) blocks: u64,
+}
+
+/// All paths. The root is the first.
+pub(super) struct Paths {
+    pub(super) all: Vec<Path>,
+    /// Children of each path, those with most bytes first.
+    pub(super) children: Vec<Vec<u32>>,
+    /// Path of each block. 0: none.
+    pub(super) of_block: Vec<u32>,
+    /// The group at the start of each path. `None` if several roots lead to it.
+    pub(super) group: Vec<Option<u32>>,
+}
+
+impl Paths {
+    pub(super) fn find(graph: &BlockGraph<'_>, kinds: &Kinds, owners: &Owners) -> Paths {
+        let root = Path { parent: 0, first: Vertex::Root, count: 1, own: 0, bytes: 0, blocks: 0 };
+        let mut out =
+            Paths { all: vec![root], children: Vec::new(), of_block: vec![0; graph.len()], group: vec![None] };
+        let mut keys: Vec<Key> = vec![Key::Lost];
+        let mut of_vertex: Vec<u32> = Vec::with_capacity(owners.len());
+        let mut known: HashMap<(u32, Key), u32> = HashMap::new();
+        of_vertex.push(0);
+        for index in 1..owners.len() {
+            let (vertex, up) = owners.at(index);
+            let above = of_vertex.get(up).copied().unwrap_or(0);
+            let key = match vertex {
+                Vertex::Block(block) => Key::Block(graph.size(block), kinds.of(block)),
+                Vertex::Group(group) => Key::Group(group),
+                Vertex::Lost | Vertex::Root => Key::Lost,
+            };
+            let path = match out.upward(graph, kinds, &keys, above, key, vertex) {
+                Some(path) => path,
+                None => match known.get(&(above, key)) {
+                    Some(&path) => path,
+                    None if out.all.len() < PATHS => {
+                        let path = out.all.len() as u32;
+                        known.insert((above, key), path);
+                        out.all.push(Path { parent: above, first: vertex, count: 0, own: 0, bytes: 0, blocks: 0 });
+                        let group = match vertex {
+                            Vertex::Group(group) => Some(group),
+                            Vertex::Block(_) | Vertex::Root | Vertex::Lost => {
+                                out.group.get(above as usize).copied().flatten()
+                            }
+                        };
+                        out.group.push(group);
+                        keys.push(key);
+                        path
+                    }
+                    None => above,
+                },
+            };
+            of_vertex.push(path);
+            if let Some(found) = out.all.get_mut(path as usize) {
+                found.count = found.count.saturating_add(1);
+                if let Vertex::Block(block) = vertex {
+                    found.own = found.own.saturating_add(graph.size(block));
+                    found.blocks = found.blocks.saturating_add(1);
+                }
+            }
+            if let Vertex::Block(block) = vertex
+                && let Some(place) = out.of_block.get_mut(block as usize)
+            {
+                *place = path;
+            }
+        }
+        out.sum();
+        out
+    }
+
+    /// The path above a block that it is one more of.
+    fn upward(
+        &self,
+        graph: &BlockGraph<'_>,
+        kinds: &Kinds,
+        keys: &[Key],
+        above: u32,
+        key: Key,
+        vertex: Vertex,
+    ) -> Option<u32> {
+        let Vertex::Block(block) = vertex else { return None };
+        let mut at = above;
+        for _ in 0..UPWARD {
+            let path = self.all.get(at as usize).filter(|_| at > 0)?;
+            if keys.get(at as usize) == Some(&key)
+                && let Vertex::Block(first) = path.first
+                && (is_wide(graph, kinds, block) || are_alike(graph, first, block))
+            {
+                return Some(at);
+            }
+            at = path.parent;
+        }
+        None
+    }
+
+    /// Adds what is below to what is above. A path's number is higher than its parent's.
+    fn sum(&mut self) {
+        for path in &mut self.all {
+            path.bytes = path.own;
+        }
+        self.children = vec![Vec::new(); self.all.len()];
+        for at in (1..self.all.len()).rev() {
+            let Some(&Path { parent, bytes, blocks, .. }) = self.all.get(at) else { continue };
+            if let Some(above) = self.all.get_mut(parent as usize) {
+                above.bytes = above.bytes.saturating_add(bytes);
+                above.blocks = above.blocks.saturating_add(blocks);
+            }
+            if let Some(list) = self.children.get_mut(parent as usize) {
+                list.push(at as u32);
+            }
+        }
+        for list in &mut self.children {
+            list.sort_by_key(|path| std::cmp::Reverse(self.all.get(*path as usize).map_or(0, |path| path.bytes)));
+        }
+    }
+
+    pub(super) fn get(&self, path: u32) -> Option<&Path> {
+        self.all.get(path as usize)
+    }
+
+    pub(super) fn below(&self, path: u32) -> &[u32] {
+        self.children.get(path as usize).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn is_wide(graph: &BlockGraph<'_>, kinds: &Kinds, block: u32) -> bool {
+    graph.usable(block) > WIDE && kinds.of(block).class == 0
+}
+
+/// Whether two blocks of one size may be of one sort: they have pointers at a common place, which lead to blocks of
+/// similar size. A table and its elements may have the same size.
+fn are_alike(graph: &BlockGraph<'_>, a: u32, b: u32) -> bool {
+    let words = |block: u32| -> Vec<(u16, u64)> {
+        graph.edges.of(block).take(COMPARED).map(|(at, to, _)| (at, graph.usable(to).max(1))).collect()
+    };
+    let (a, b) = (words(a), words(b));
+    if a.is_empty() || b.is_empty() {
+        return true;
+    }
+    let mut common = false;
+    for (at, size) in &a {
+        if let Some((_, other)) = b.iter().find(|(other, _)| other == at) {
+            common = true;
+            if *size > other.saturating_mul(16) || *other > size.saturating_mul(16) {
+                return false;
+            }
+        }
+    }
+    common
+}

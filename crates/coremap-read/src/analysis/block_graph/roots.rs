@@ -1,0 +1,190 @@
+//! Words outside of blocks that lead to them, in groups: a container's header, a variable, a word.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use crate::addr::{Addr, AddrRange};
+use crate::analysis::block_graph::BlockGraph;
+use crate::analysis::block_graph::containers::{Container, Prover};
+use crate::analysis::block_graph::edges::Lead;
+use crate::analysis::reach::root_parts;
+use crate::map::{Kind, Owner, Region};
+use crate::memory::pointers::pointers;
+use crate::native::stacks::RED_ZONE;
+use crate::progress::Progress;
+use crate::session::Session;
+
+/// Where a root is. The order is that in which roots count: what data holds is not held by a copy on a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum RootPlace {
+    /// Variables of a module, by its index.
+    Data(u32),
+    /// Thread-local variables of a thread.
+    Tls(u32),
+    /// A mapping that is no part of malloc, by its start.
+    Mapping(Addr),
+    /// The stack of a thread.
+    Stack(u32),
+    /// Registers of a thread.
+    Registers(u32),
+}
+
+impl RootPlace {
+    /// Whether a copy of what others hold may be there.
+    pub(super) fn is_passing(self) -> bool {
+        matches!(self, RootPlace::Stack(_) | RootPlace::Registers(_))
+    }
+}
+
+/// A word that leads to a block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RootWord {
+    pub(super) at: Addr,
+    pub(super) to: u32,
+    pub(super) lead: Lead,
+}
+
+/// Words that are one holder.
+#[derive(Clone, Debug)]
+pub(super) struct RootGroup {
+    pub(super) place: RootPlace,
+    /// Address of the variable or of the container's header, or of the first word.
+    pub(super) at: Addr,
+    pub(super) words: Vec<RootWord>,
+    pub(super) container: Option<Container>,
+}
+
+/// Bytes of thread-local variables below a thread's thread pointer, and of its control block above it, that are taken
+/// for such in its stack's mapping.
+const TLS_BELOW: u64 = 4096;
+const TLS_ABOVE: u64 = 2304;
+
+/// Minimum number of words of one mapping to be one group.
+const BULK: usize = 64;
+
+/// Maximum number of words outside of blocks that are grouped one by one.
+const SINGLE: usize = 1 << 20;
+
+/// Finds the groups.
+pub(super) fn find(session: &Session<'_>, graph: &BlockGraph<'_>, prover: &Prover<'_>) -> Vec<RootGroup> {
+    let parts = root_parts(session);
+    let mut ranges: Vec<AddrRange> = parts.iter().map(|(range, _)| *range).collect();
+    ranges.sort_unstable_by_key(|range| range.start);
+    let found: Mutex<Vec<RootWord>> = Mutex::default();
+    let visit = |state: &mut Vec<RootWord>, at: Addr, value: Addr| state.extend(word(graph, at, value));
+    let join = |mut state: Vec<RootWord>| {
+        if let Ok(mut found) = found.lock() {
+            found.append(&mut state);
+        }
+    };
+    let target = session.process.target();
+    pointers(target, &ranges, graph.blocks.hull(), &Progress::silent(), visit, join);
+    let mut words = found.into_inner().unwrap_or_default();
+    words.sort_unstable_by_key(|word| word.at);
+    let places = places(session, &parts);
+    let mut out = Vec::new();
+    let place_of = |at: Addr| {
+        let i = places.partition_point(|(range, _)| range.end <= at);
+        places.get(i).filter(|(range, _)| range.start <= at).map(|(_, place)| *place)
+    };
+    let mut by_place: Vec<(RootPlace, Vec<RootWord>)> = Vec::new();
+    for word in words {
+        let Some(place) = place_of(word.at) else { continue };
+        match by_place.last_mut() {
+            Some((last, list)) if *last == place => list.push(word),
+            _ => by_place.push((place, vec![word])),
+        }
+    }
+    let single = by_place.iter().map(|(_, words)| words.len()).sum::<usize>() <= SINGLE;
+    for (place, words) in by_place {
+        let bulk = matches!(place, RootPlace::Mapping(_)) && words.len() >= BULK || !single;
+        if let Some(at) = words.first().map(|word| word.at).filter(|_| bulk) {
+            out.push(RootGroup { place, at, words, container: None });
+        } else {
+            group(session, prover, place, &words, &mut out);
+        }
+    }
+    for thread in session.process.threads() {
+        let values = thread.registers.iter().map(|(_, value)| Addr::new(value));
+        let words: Vec<RootWord> = values.filter_map(|value| word(graph, Addr::NULL, value)).collect();
+        if !words.is_empty() {
+            out.push(RootGroup { place: RootPlace::Registers(thread.tid), at: Addr::NULL, words, container: None });
+        }
+    }
+    out
+}
+
+fn word(graph: &BlockGraph<'_>, at: Addr, value: Addr) -> Option<RootWord> {
+    let to = graph.at(value)?;
+    let inside = value.checked_since(graph.start(to)).and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX);
+    // The last word of a chunk belongs to the next one too, which malloc's own lists lead to if that one is free.
+    let is_last = inside > 0 && u64::from(inside).saturating_add(8) >= graph.usable(to);
+    let lead = if is_last { Lead::Weak } else { graph.edges.lead(to, inside, &graph.lens) };
+    Some(RootWord { at, to, lead })
+}
+
+/// What each part is, by address.
+fn places(session: &Session<'_>, parts: &[(AddrRange, &Region)]) -> Vec<(AddrRange, RootPlace)> {
+    let pointers: Vec<(Addr, u32)> =
+        session.process.threads().iter().filter_map(|thread| Some((thread.thread_pointer?, thread.tid))).collect();
+    let of = |&(range, region): &(AddrRange, &Region)| -> Vec<(AddrRange, RootPlace)> {
+        let tid_of = |pointer: &(Addr, u32)| range.contains(pointer.0).then_some(pointer.1);
+        match (region.kind, region.owner) {
+            (Kind::Image, Owner::Module(module)) => vec![(range, RootPlace::Data(module))],
+            (Kind::Tls, _) => {
+                let tid = pointers.iter().find_map(tid_of).or(session.process.main_tid());
+                vec![(range, RootPlace::Tls(tid.unwrap_or(0)))]
+            }
+            (Kind::Stack, Owner::Thread(tid)) => {
+                let own = pointers.iter().find(|(pointer, of)| *of == tid && range.contains(*pointer));
+                let tls = own.map(|(pointer, _)| {
+                    let from = pointer.saturating_sub(TLS_BELOW);
+                    let sp = session.sp_in(region).map_or(range.start, |sp| sp.saturating_sub(RED_ZONE));
+                    AddrRange::new(from.max(sp), pointer.saturating_add(TLS_ABOVE)).intersect(&range)
+                });
+                match tls.flatten() {
+                    Some(tls) => vec![
+                        (AddrRange::new(range.start, tls.start), RootPlace::Stack(tid)),
+                        (tls, RootPlace::Tls(tid)),
+                        (AddrRange::new(tls.end, range.end), RootPlace::Stack(tid)),
+                    ],
+                    None => vec![(range, RootPlace::Stack(tid))],
+                }
+            }
+            (_, _) => vec![(range, RootPlace::Mapping(region.range.start))],
+        }
+    };
+    let mut out: Vec<(AddrRange, RootPlace)> = parts.iter().flat_map(of).collect();
+    out.retain(|(range, _)| !range.is_empty());
+    out.sort_unstable_by_key(|(range, _)| range.start);
+    out
+}
+
+/// Groups words of one place: those of a container's header, of a variable, and others one by one.
+fn group(session: &Session<'_>, prover: &Prover<'_>, place: RootPlace, words: &[RootWord], out: &mut Vec<RootGroup>) {
+    let mut rest: BTreeMap<Addr, Vec<RootWord>> = BTreeMap::new();
+    let mut left = words;
+    while let Some((first, others)) = left.split_first() {
+        left = others;
+        if first.lead == Lead::Weak && !matches!(place, RootPlace::Data(_) | RootPlace::Tls(_)) {
+            rest.entry(first.at).or_default().push(*first);
+            continue;
+        }
+        if let Some(container) = prover.near(first.at) {
+            let end = container.header.saturating_add(container.len);
+            let inside = others.partition_point(|word| word.at < end);
+            let (inside, behind) = others.split_at_checked(inside).unwrap_or_default();
+            let mut words = vec![*first];
+            words.extend(inside);
+            out.push(RootGroup { place, at: container.header, words, container: Some(container) });
+            left = behind;
+            continue;
+        }
+        let variable = match place {
+            RootPlace::Data(_) => session.symbols().resolve_data(first.at).filter(|symbol| symbol.sized),
+            _ => None,
+        };
+        rest.entry(variable.map_or(first.at, |variable| variable.start)).or_default().push(*first);
+    }
+    out.extend(rest.into_iter().map(|(at, words)| RootGroup { place, at, words, container: None }));
+}
