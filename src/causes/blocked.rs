@@ -222,9 +222,12 @@ fn without_owner(scene: &Scene, told: &BTreeSet<NodeId>) -> Vec<Finding> {
     all.iter().take(MOST).filter_map(of_group).collect()
 }
 
-/// What other threads do outside of the process, while some wait for a condition variable: they may have what is awaited.
+/// Objects without an owner that stand for a resource: who is busy may have what others wait for.
+const COUNTED: [&str; 2] = [CONDITION, "sem_t"];
+
+/// What other threads do outside of the process, while some wait for such an object: they may have what is awaited.
 fn others(scene: &Scene, wait: &WaitFact) -> String {
-    if wait.r#type.as_deref() != Some(CONDITION) {
+    if !wait.r#type.as_deref().is_some_and(|kind| COUNTED.contains(&kind)) {
         return String::new();
     }
     let is = |party: &&Party| {

@@ -49,12 +49,13 @@ fn out_of_memory(findings: &mut Vec<Finding>) {
         findings.retain(|finding| finding.id != "out-of-memory" || std::mem::take(&mut first));
     }
     let thread = findings.get(at).and_then(|finding| finding.command.clone());
-    let holder = findings.iter().filter(|finding| finding.id == "retained").max_by_key(|finding| finding.bytes);
-    let holder = holder.map(|holder| (holder.text.clone(), holder.bytes));
-    if let (Some(finding), Some((text, bytes))) = (findings.get_mut(at), holder) {
+    let is_holder = |finding: &&Finding| ["retained", "native-holder", "native-lost"].contains(&finding.id);
+    let holder = findings.iter().filter(is_holder).max_by_key(|finding| finding.bytes);
+    let holder = holder.map(|holder| (holder.text.clone(), holder.bytes, holder.within));
+    if let (Some(finding), Some((text, bytes, within))) = (findings.get_mut(at), holder) {
         finding.text.push_str(&format!(" Largest holder: {text}"));
         finding.bytes = bytes;
-        finding.within = Some("managed-heap");
+        finding.within = within;
     }
     findings.retain(|finding| finding.id != "crash" || finding.command != thread);
 }

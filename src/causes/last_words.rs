@@ -1,5 +1,7 @@
 //! How the process ended: the signal and its address, the exception that nobody handled, and where.
 
+use std::collections::BTreeMap;
+
 use crate::addr::Addr;
 use crate::causes::native_words;
 use crate::causes::parties::{own_frames, title};
@@ -7,7 +9,7 @@ use crate::map::Confidence;
 use crate::report::LastWordsRow;
 use crate::report::{ExceptionDetail, Finding, FrameRow, Severity, ThreadRow};
 use crate::runtimes::api::{FailedAllocation, OutOfMemory};
-use crate::units::{exact, round};
+use crate::units::{count as units, exact, round};
 use crate::words::LastWordsKind;
 
 /// `si_code` of a signal that another process sent with `kill`.
@@ -85,11 +87,15 @@ pub(crate) fn crash(ending: &Ending<'_>, exception: impl Fn(Addr) -> Option<Exce
         },
     };
     let words = ending.words.filter(|_| thrown.is_none());
+    let recursion = ending.thread.and_then(recursion);
     let left = words.and_then(|words| native_words::finding(words, signal, &format!("{thread}{place}")));
     let how =
         words.filter(|_| left.is_some()).map_or("signal and si_code in the core's notes; stack", |words| &words.how);
     let confidence = words.filter(|_| left.is_some()).map_or(Confidence::Exact, |words| words.confidence);
-    let (id, text) = left.unwrap_or(("crash", text));
+    let (id, mut text) = left.unwrap_or(("crash", text));
+    if let Some(recursion) = recursion.filter(|_| id == "stack-overflow") {
+        text.push_str(&recursion);
+    }
     let finding = Finding::new(id, Severity::Critical, text, how);
     let command = ending.thread.map_or_else(|| "info".to_owned(), |thread| format!("threads --tid {}", thread.tid));
     let print = ending.thread.and_then(|thread| own_frames(&thread.frames).next()).map(title).unwrap_or_default();
@@ -149,6 +155,36 @@ pub(crate) fn caught(of: &Caught<'_>) -> Finding {
 
 /// Maximum number of methods named that threw an exception.
 const THROWERS: usize = 2;
+
+/// Least number of frames of one function, and least share of all frames as a divisor, to be a recursion.
+const DEEP: usize = 64;
+const DEEP_SHARE: usize = 16;
+
+/// The function that called itself until the stack was used up.
+fn recursion(thread: &ThreadRow) -> Option<String> {
+    let mut counts: BTreeMap<&str, (usize, usize, usize)> = BTreeMap::new();
+    let named = thread.frames.iter().enumerate().filter_map(|(at, frame)| Some((at, frame.method.as_deref()?)));
+    for (at, method) in named {
+        let (count, _, last) = counts.entry(method).or_insert((0, at, at));
+        *count = count.saturating_add(1);
+        *last = at;
+    }
+    let (_, &(count, first, last)) = counts.iter().max_by_key(|(_, (count, ..))| *count)?;
+    if count < DEEP || count.saturating_mul(DEEP_SHARE) < thread.frames.len() {
+        return None;
+    }
+    let (inner, outer) = (thread.frames.get(first)?, thread.frames.get(last)?);
+    let each = outer.sp.checked_since(inner.sp)?.checked_div(count.saturating_sub(1) as u64)?;
+    let entered = thread.frames.get(last.checked_add(1)?..)?.iter().find(|frame| frame.own);
+    let entered = entered.map_or_else(String::new, |frame| format!(", entered from {}", with_line(frame)));
+    Some(format!(
+        " It is a recursion: {} is {} of {} frames, {} a call{entered}.",
+        title(inner),
+        exact(count as u64),
+        exact(thread.frames.len() as u64),
+        units(each, "byte")
+    ))
+}
 
 fn calls(thread: &ThreadRow, name: &str) -> bool {
     thread.frames.iter().any(|frame| frame.method.as_deref().is_some_and(|method: &str| method.ends_with(name)))

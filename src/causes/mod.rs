@@ -15,6 +15,7 @@
 //! | `native_holders` | malloc's memory with its holder, and what nobody holds |
 //! | `sizing` | managed heaps that are mostly free |
 //! | `last_words`, `native_words` | how the process ended |
+//! | `native_threads` | native threads that wait for themselves, and pools of them |
 //! | `native` | waits and activities of threads without a managed runtime |
 //! | `joins` | findings with one cause become one |
 //! | `verdict` | whether nothing is wrong, or what was not judged |
@@ -31,6 +32,7 @@ pub(crate) mod last_words;
 pub(crate) mod native;
 pub(crate) mod native_holders;
 pub(crate) mod native_owner;
+pub(crate) mod native_threads;
 mod native_words;
 mod parties;
 pub(crate) mod ranking;

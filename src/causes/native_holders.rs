@@ -19,13 +19,18 @@ const LARGE: u64 = 64 << 10;
 const FILLED: u64 = 50;
 const UNUSED: u64 = 1 << 20;
 
+/// Part of the name of Rust's cache of debug information.
+const BACKTRACES: &str = "std::backtrace_rs";
+
 /// Blocks above an array of so many list heads are a table.
 const HEADS: u64 = 64;
 
 /// The findings. `show_data`: whether texts may be shown in full.
 pub(crate) fn findings(facts: &NativeHolders, show_data: bool) -> Vec<Finding> {
     let lost = facts.lost.iter().map(|fact| lost(facts, fact, show_data));
-    lost.chain(facts.holders.iter().map(|fact| holder(facts, fact, show_data))).collect()
+    // What the standard library keeps to print a backtrace came with the end of the process.
+    let of_program = |fact: &&HolderFact| fact.name.as_ref().is_none_or(|name| !name.contains(BACKTRACES));
+    lost.chain(facts.holders.iter().filter(of_program).map(|fact| holder(facts, fact, show_data))).collect()
 }
 
 fn percent(part: u64, whole: u64) -> u64 {
@@ -50,7 +55,11 @@ fn classes(all: &[(String, u64)]) -> String {
 }
 
 fn part(part: &Part) -> String {
-    format!("{} {}", exact(part.count), part.what)
+    match (part.count, part.what.strip_prefix("blocks ")) {
+        (1, Some(of)) => format!("a block {of}"),
+        (1, None) => part.what.clone(),
+        (count, _) => format!("{} {}", exact(count), part.what),
+    }
 }
 
 fn holder(facts: &NativeHolders, fact: &HolderFact, show_data: bool) -> Finding {

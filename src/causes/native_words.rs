@@ -33,7 +33,11 @@ pub(super) fn finding(words: &LastWordsRow, signal: &str, thread: &str) -> Optio
                 kind(words)
             )
         }
-        LastWordsKind::Panic => format!("Panic{said}{at} in thread {thread}. {aborted}"),
+        LastWordsKind::Panic => {
+            let name = words.thread_name.as_ref().filter(|name| !thread.starts_with(name.as_str()));
+            let name = name.map_or_else(String::new, |name| format!("'{name}' "));
+            format!("Panic{said}{at} in thread {name}{thread}. {aborted}")
+        }
         LastWordsKind::OutOfMemory => {
             id = "out-of-memory";
             format!("Out of memory{said}: thread {thread} failed to allocate. {aborted}")

@@ -250,6 +250,14 @@ fn is_blind(frames: &[FrameRow]) -> bool {
 
 /// Name of a method without its parameters and type arguments.
 pub(super) fn title(frame: &FrameRow) -> String {
+    let (None, Some(module), Some(offset)) = (&frame.method, &frame.module, frame.offset) else {
+        return method_title(frame);
+    };
+    format!("{}+{offset:#x}", module.shown())
+}
+
+/// The same for a frame with a name.
+fn method_title(frame: &FrameRow) -> String {
     let name = frame.method.as_deref().unwrap_or("code without a name");
     let cut = match frame.kind {
         // A native name may begin with a bracket: `(anonymous namespace)::f`.

@@ -203,6 +203,7 @@ fn from_stack(found: StackText, thread: &Thread, base: &LastWordsRow) -> LastWor
         text: Some(printable(&found.text).into_owned()),
         address: Some(found.address),
         position: found.position.as_deref().map(|position| printable(position).into_owned()),
+        thread_name: found.thread.as_deref().map(|name| printable(name).into_owned()),
         how: format!("{}; a message that remains on the thread's stack", base.how),
         confidence: if found.tid == Some(thread.tid) { Confidence::Exact } else { Confidence::Derived },
         ..base.clone()

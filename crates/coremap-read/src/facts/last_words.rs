@@ -23,6 +23,8 @@ pub struct LastWordsRow {
     pub bases: Vec<String>,
     /// Thread that ended the process.
     pub tid: Option<u32>,
+    /// Name of that thread in the message, if the message has one.
+    pub thread_name: Option<String>,
     /// Fault address; for an exception the object, for a message the text.
     pub address: Option<Addr>,
     /// Name of the signal.

@@ -16,4 +16,4 @@ pub mod syscalls;
 pub mod unwind;
 
 pub use stacks::{StackState, ThreadStack};
-pub use symbols::{NativeSymbol, NativeSymbols};
+pub use symbols::{NativeSymbol, NativeSymbols, source_lines, thread_local};

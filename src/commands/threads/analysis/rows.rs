@@ -208,7 +208,12 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
                 offset: Some(frame.ip.since(stub.start)),
                 ..row
             },
-            _ => self.in_module(frame.ip, row),
+            // Without its file, a program's own code is known by its module.
+            _ => {
+                let row = self.in_module(frame.ip, row);
+                let own = self.runtimes.is_empty() && row.module.as_deref().is_some_and(|module| is_own(module, ""));
+                FrameRow { own, ..row }
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::analysis::{self, crash, native_waits};
 use crate::bytes::printable;
 use crate::causes::Scene;
 use crate::causes::last_words::{self, Ending};
-use crate::causes::native;
+use crate::causes::{native, native_threads};
 use crate::commands::stacks::measure;
 use crate::commands::threads::{self, Doing, ThreadOptions};
 use crate::commands::triage::analysis::Found;
@@ -17,7 +17,8 @@ use crate::commands::triage::analysis::budget::Budget;
 use crate::map::Confidence;
 use crate::memory::Memory;
 use crate::native::locks::NativeWait;
-use crate::report::{Finding, FrameRow, FrameRowKind, LastWordsRow, Severity, ThreadRow};
+use crate::native::source_lines;
+use crate::report::{Finding, FrameRow, FrameRowKind, LastWordsRow, Name, Severity, ThreadRow};
 use crate::session::Session;
 use crate::sums::SaturatingSum;
 use crate::targets::{Arch, Producer, SignalInfo};
@@ -60,6 +61,8 @@ pub(super) fn threads(session: &Session<'_>, zeros: &ZeroMap, show_data: bool, b
     let mut scene = Scene::of_threads(&report.threads, &facts, &natives);
     scene.show_data = show_data;
     scene.labels.extend(natives.values().filter_map(|wait| Some((wait.address, variable(session, wait)?))));
+    found.findings.extend(native_threads::handlers(&report.threads));
+    found.findings.extend(native_threads::starved(&scene, &report.threads));
     found.scene = Some(scene);
     if count < MANY {
         return;
@@ -248,11 +251,33 @@ fn lengthen(session: &Session<'_>, words: &mut LastWordsRow) {
     }
 }
 
+/// Innermost frames of the thread that ended the process whose source lines are looked up.
+const LINES: usize = 32;
+
+/// A native thread with the source lines of its functions.
+fn with_lines(session: &Session<'_>, thread: &ThreadRow) -> ThreadRow {
+    let mut out = thread.clone();
+    let frames = || out.frames.iter().enumerate().take(LINES).filter(|(_, frame)| frame.own && frame.line.is_none());
+    // A return address is behind the call.
+    let code = |(at, frame): (usize, &FrameRow)| Some((at, frame.ip?.saturating_sub(u64::from(at > 0))));
+    let wanted: Vec<(usize, Addr)> = frames().filter_map(code).collect();
+    let addresses: Vec<Addr> = wanted.iter().map(|(_, at)| *at).collect();
+    for ((at, _), found) in wanted.iter().zip(source_lines(session.process, &addresses)) {
+        if let Some((frame, (file, line))) = out.frames.get_mut(*at).zip(found) {
+            frame.file = Some(Name::from(&*printable(&file)));
+            frame.line = Some(line);
+        }
+    }
+    out
+}
+
 /// How the process ended, if it ended by itself.
 fn ended(session: &Session<'_>, threads: &[ThreadRow], show_data: bool) -> Vec<Finding> {
     let crash = crash::crash(session.process);
     let runtimes = session.runtimes();
     let thread = crash.tid.and_then(|tid| threads.iter().find(|thread| thread.tid == tid));
+    let located = thread.filter(|_| runtimes.is_empty()).map(|thread| with_lines(session, thread));
+    let thread = located.as_ref().or(thread);
     let words = || runtimes.iter().filter_map(|runtime| runtime.last_words());
     let oom = thread.and_then(|thread| words().find_map(|words| Some((thread, words.out_of_memory(thread)?))));
     let oom = oom.map(|(thread, fact)| last_words::out_of_memory(thread, &fact));

@@ -15,7 +15,9 @@ use crate::analysis::place::place;
 use crate::analysis::reach::{Reach, unread};
 use crate::analysis::roots::room;
 use crate::bytes::printable;
+use crate::native::thread_local;
 use crate::session::Session;
+use crate::units::exact;
 
 /// Maximum number of holders, and of kinds of lost groups.
 const MOST: usize = 4;
@@ -218,34 +220,47 @@ impl Scene<'_, '_> {
                 let below = pointer.checked_since(group.at)?;
                 Some((true, format!("{below:#x} bytes below its thread pointer")))
             }
-            RootPlace::Stack(tid) => Some((false, self.function_at(tid, group.at)?)),
+            RootPlace::Stack(tid) => {
+                let (function, above) = self.function_at(tid, group.at)?;
+                Some((false, format!("{function} {above}")))
+            }
             RootPlace::Data(_) | RootPlace::Mapping(_) | RootPlace::Registers(_) => None,
         }
     }
 
-    /// The function whose frame has the address.
-    fn function_at(&self, tid: u32, at: Addr) -> Option<String> {
+    /// The program's thread-local variable at an address, and the offset in it.
+    fn thread_local(&self, tid: u32, at: Addr) -> Option<String> {
+        let below = self.session.thread(tid)?.thread_pointer?.checked_since(at)?;
+        let (name, offset) = thread_local(self.session.process, below)?;
+        let offset = if offset == 0 { String::new() } else { format!("+{offset:#x}") };
+        Some(format!("{}{offset}", printable(&name)))
+    }
+
+    /// The function whose frame has the address, and how far the address is from the frame's end.
+    fn function_at(&self, tid: u32, at: Addr) -> Option<(String, u64)> {
         let walker = self.session.walker(self.session.known_stacks());
         let walk = self.session.walk_tid(&walker, tid)?;
         let frame = walk.frames.windows(2).find(|pair| {
             let [here, next] = pair else { return false };
             here.sp <= at && at < next.sp
         });
-        let frame = frame?.first()?;
-        Some(printable(&self.session.symbols().resolve(frame.code())?.name).into_owned())
+        let [frame, next] = frame? else { return None };
+        let name = printable(&self.session.symbols().resolve(frame.code())?.name).into_owned();
+        Some((name, next.sp.since(at)))
     }
 
     /// The name of a root.
     fn name_of(&self, group: &RootGroup) -> String {
         match group.place {
             RootPlace::Data(_) => self.variable(group.at),
-            RootPlace::Tls(tid) => match self.same_key(group) {
-                Some((_, below)) => format!("a thread-local variable, {below}, of thread {tid}"),
-                None => format!("a thread-local variable of thread {tid}"),
+            RootPlace::Tls(tid) => match (self.thread_local(tid, group.at), self.same_key(group)) {
+                (Some(name), _) => format!("the thread-local variable {name} of thread {tid}"),
+                (None, Some((_, below))) => format!("a thread-local variable, {below}, of thread {tid}"),
+                (None, None) => format!("a thread-local variable of thread {tid}"),
             },
             RootPlace::Mapping(start) => format!("the mapping at {start}"),
             RootPlace::Stack(tid) => match self.function_at(tid, group.at) {
-                Some(function) => format!("a local variable of {function} (stack of thread {tid})"),
+                Some((function, _)) => format!("a local variable of {function} (stack of thread {tid})"),
                 None => format!("the stack of thread {tid}"),
             },
             RootPlace::Registers(tid) => format!("a register of thread {tid}"),
@@ -343,8 +358,8 @@ impl Scene<'_, '_> {
     fn what(&self, block: u32) -> String {
         match self.kinds.name(block) {
             Some(class) => printable(class).into_owned(),
-            None if self.kinds.of(block).text => format!("text in blocks of {} bytes", self.graph.size(block)),
-            None => format!("blocks of {} bytes", self.graph.size(block)),
+            None if self.kinds.of(block).text => format!("blocks of {} bytes with text", exact(self.graph.size(block))),
+            None => format!("blocks of {} bytes", exact(self.graph.size(block))),
         }
     }
 

@@ -127,6 +127,7 @@ fn word(graph: &BlockGraph<'_>, at: Addr, value: Addr) -> Option<RootWord> {
 fn places(session: &Session<'_>, parts: &[(AddrRange, &Region)]) -> Vec<(AddrRange, RootPlace)> {
     let pointers: Vec<(Addr, u32)> =
         session.process.threads().iter().filter_map(|thread| Some((thread.thread_pointer?, thread.tid))).collect();
+    let walker = session.walker(session.known_stacks());
     let of = |&(range, region): &(AddrRange, &Region)| -> Vec<(AddrRange, RootPlace)> {
         let tid_of = |pointer: &(Addr, u32)| range.contains(pointer.0).then_some(pointer.1);
         match (region.kind, region.owner) {
@@ -138,8 +139,12 @@ fn places(session: &Session<'_>, parts: &[(AddrRange, &Region)]) -> Vec<(AddrRan
             (Kind::Stack, Owner::Thread(tid)) => {
                 let own = pointers.iter().find(|(pointer, of)| *of == tid && range.contains(*pointer));
                 let tls = own.map(|(pointer, _)| {
-                    let from = pointer.saturating_sub(TLS_BELOW);
                     let sp = session.sp_in(region).map_or(range.start, |sp| sp.saturating_sub(RED_ZONE));
+                    // The frames of its first functions are directly below its thread-local variables.
+                    let frames =
+                        session.walk_tid(&walker, tid).and_then(|walk| walk.frames.last().map(|frame| frame.sp));
+                    let frames = frames.filter(|sp| range.contains(*sp) && sp < pointer);
+                    let from = frames.unwrap_or(*pointer).max(pointer.saturating_sub(TLS_BELOW));
                     AddrRange::new(from.max(sp), pointer.saturating_add(TLS_ABOVE)).intersect(&range)
                 });
                 match tls.flatten() {

@@ -9,8 +9,10 @@
 mod demangle;
 mod dynamic;
 mod files;
+mod lines;
 mod plt;
 mod table;
+mod tls;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -28,6 +30,9 @@ use dynamic::Dynamic;
 use files::File;
 use plt::{Slots, Target};
 use table::{Bytes, Entry, Names, PlacedSym, Source, Strings, Table};
+
+pub use lines::source_lines;
+pub use tls::thread_local;
 
 /// Returns the name of a C++ type, as in `std::type_info`, in the form that C++ writes it.
 pub(crate) fn type_name(raw: &str) -> String {
