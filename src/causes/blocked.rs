@@ -59,13 +59,18 @@ fn running(scene: &Scene) -> Vec<Finding> {
     let of_place = |(place, parties): &(&str, Vec<&Party>)| {
         let first = parties.first()?;
         let verb = if parties.len() == 1 { "runs" } else { "run" };
+        let ring = parties.iter().find_map(|party| match party.id {
+            PartyId::Thread(tid) => scene.rings.get(&tid),
+            PartyId::Task(_) | PartyId::Pool(_) => None,
+        });
         let text = format!(
-            "{} ({}) {verb} in {}{}{}.",
+            "{} ({}) {verb} in {}{}{}.{}",
             count(parties.len() as u64, "thread"),
             names(parties),
             first.stack(),
             first.through.as_ref().map_or_else(String::new, |through| format!(", through {through}")),
-            cpu(parties)
+            cpu(parties),
+            ring.map_or_else(String::new, |ring| format!(" {ring}."))
         );
         let finding = Finding::new("running", Severity::Info, text, "innermost frames; no wait");
         Some(finding.known(Confidence::Derived).more("threads --group").fingerprinted(*place))

@@ -22,7 +22,7 @@ const UNUSED: u64 = 1 << 20;
 /// Part of the name of Rust's cache of debug information.
 const BACKTRACES: &str = "std::backtrace_rs";
 
-/// Blocks above an array of so many list heads are a table.
+/// Least number of lists in one table to be told.
 const HEADS: u64 = 64;
 
 /// The findings. `show_data`: whether texts may be shown in full.
@@ -78,7 +78,11 @@ fn holder(facts: &NativeHolders, fact: &HolderFact, show_data: bool) -> Finding 
         (None, ..) => format!("{share} have no single holder"),
     };
     let path: Vec<String> = fact.chain.iter().map(part).collect();
-    let path = if path.is_empty() { String::new() } else { format!(", through {}", path.join(" → ")) };
+    let path = match (path.is_empty(), fact.alone) {
+        (true, _) => String::new(),
+        (false, true) => format!(", through {}", path.join(" → ")),
+        (false, false) => format!("; reached through {}", path.join(" → ")),
+    };
     let what = match (&fact.container, fact.linked) {
         (Some(container), _) => {
             let elements = container.count.or(fact.elements.as_ref().map(|elements| elements.count));
@@ -93,7 +97,7 @@ fn holder(facts: &NativeHolders, fact: &HolderFact, show_data: bool) -> Finding 
         }
         (None, Some((offset, heads))) if heads >= HEADS => {
             format!(
-                ": a table of {} list heads, linked by the word at +{offset}: a hash table with chains, or lists",
+                ": {} lists in a table, linked by the word at +{offset} (a hash table with chains, or lists)",
                 exact(heads)
             )
         }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::causes::native::CONDITION;
 use crate::causes::parties::{HELD, JOINED, Party, Scene, names, own_frames, title};
 use crate::map::Confidence;
 use crate::report::{Finding, FrameRow, Severity, ThreadRow};
@@ -39,9 +40,20 @@ const UNSAFE: [&str; 19] = [
 /// Frames below a handler's trampoline that may be the interrupted function and its callers in the library.
 const INTERRUPTED: usize = 3;
 
-/// Parts of names of calls through a function object: a task of a pool.
-const TASKS: [&str; 6] =
-    ["std::_Function_handler<", "std::function<", "packaged_task", "_Task_state<", "FnOnce<", "FnOnce::call_once"];
+/// Parts of names of calls through a function object, which is a task of a pool, and what tasks wait for in such a
+/// language. Idle workers of Rust's executors wait below a function object too, each for a condition variable of its own.
+const TASKS: [(&str, &[&str]); 5] = [
+    ("std::_Function_handler<", &[FUTURE, CHANNEL, CONDITION, SEMAPHORE]),
+    ("std::function<", &[FUTURE, CHANNEL, CONDITION, SEMAPHORE]),
+    ("packaged_task", &[FUTURE, CHANNEL, CONDITION, SEMAPHORE]),
+    ("_Task_state<", &[FUTURE, CHANNEL, CONDITION, SEMAPHORE]),
+    ("FnOnce", &[CHANNEL]),
+];
+
+/// Kinds of awaited objects, as locks are named.
+const FUTURE: &str = "state of a std::future";
+const CHANNEL: &str = "channel";
+const SEMAPHORE: &str = "sem_t";
 
 fn name(frame: &FrameRow) -> &str {
     frame.method.as_deref().unwrap_or_default()
@@ -104,10 +116,14 @@ fn starved_pool(scene: &Scene, pool: &str, threads: &[&ThreadRow]) -> Option<Fin
         (wait.owners.is_empty() && wait.relation != HELD && wait.relation != JOINED).then_some(wait.object)
     };
     let objects: BTreeSet<_> = parties.iter().filter_map(awaits).collect();
+    let kind = parties.first()?.wait.as_ref()?.r#type.clone()?;
+    let is_task = |frame: &FrameRow| {
+        TASKS.iter().any(|(part, kinds)| name(frame).contains(part) && kinds.contains(&kind.as_str()))
+    };
     let in_task = |thread: &&ThreadRow| {
         let outermost = thread.frames.iter().rposition(|frame| frame.own)?;
         let inner = thread.frames.get(..outermost)?;
-        let task = inner.iter().rposition(|frame| TASKS.iter().any(|part| name(frame).contains(part)))?;
+        let task = inner.iter().rposition(is_task)?;
         // The task itself is code of the program.
         inner.get(..task)?.iter().any(|frame| frame.own).then_some(())
     };
@@ -117,7 +133,6 @@ fn starved_pool(scene: &Scene, pool: &str, threads: &[&ThreadRow]) -> Option<Fin
         return None;
     }
     let place = parties.first()?.stack();
-    let kind = parties.first()?.wait.as_ref()?.r#type.clone().unwrap_or_else(|| "object".into());
     let text = format!(
         "Starved pool: all {} that run {pool} ({}) wait in a task, in {place}, each for another {kind}. If what they wait \
          for is queued in the same pool, no thread is left to run it.",
@@ -190,7 +205,7 @@ mod tests {
             activity: None,
             main: false,
             cpu_ms: None,
-            wait: Some(WaitFact { object: Addr::new(object), r#type: Some("future".into()), ..WaitFact::default() }),
+            wait: Some(WaitFact { object: Addr::new(object), r#type: Some(FUTURE.into()), ..WaitFact::default() }),
         };
         let scene = |objects: [u64; 3]| {
             Scene::of((1..4).zip(objects).map(|(tid, object)| party(tid, object)).collect(), Vec::new(), Vec::new())

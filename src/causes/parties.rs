@@ -81,6 +81,8 @@ pub(crate) struct Scene {
     pub(crate) requests: Vec<RequestSet>,
     /// Names of objects by the program's fields.
     pub(crate) labels: HashMap<Addr, String>,
+    /// Rings of blocks that running threads follow, in words, by thread ID.
+    pub(crate) rings: HashMap<u32, String>,
     /// Number of threads whose managed frames have no names above the program's own.
     pub(crate) blind: u64,
     /// Objects whose finalizers are due.
@@ -163,6 +165,15 @@ impl Scene {
         all.sort_unstable();
         all.dedup();
         all
+    }
+
+    /// Threads that run code of the program.
+    pub(crate) fn running(&self) -> impl Iterator<Item = u32> {
+        let runs = self.parties.iter().filter(|party| party.activity == Some(Activity::Runs) && party.works());
+        runs.filter_map(|party| match party.id {
+            PartyId::Thread(tid) => Some(tid),
+            PartyId::Task(_) | PartyId::Pool(_) => None,
+        })
     }
 
     pub(crate) fn party(&self, node: NodeId) -> Option<&Party> {

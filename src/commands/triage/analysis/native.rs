@@ -20,7 +20,7 @@ use crate::units::{exact, round};
 const WALKED: u64 = 500 << 20;
 
 /// Bytes of malloc's heaps per second whose holders are found.
-const HELD: u64 = 50 << 20;
+const HELD: u64 = 100 << 20;
 
 /// Share of malloc's free memory in percent, below which the text says how much of it is in memory.
 const MOSTLY_HELD: u64 = 90;
@@ -79,7 +79,7 @@ pub(super) fn malloc(
     found.findings.extend(large);
     found.findings.extend(quick);
     // Runtimes know their objects better, and own most of malloc's blocks in a process that has one.
-    if share.is_some() && session.runtimes().is_empty() {
+    if session.runtimes().is_empty() {
         let facts =
             budget.run(session, "holders of malloc blocks", (bytes, HELD), |_| block_graph::native_holders(session));
         add_holders(facts.flatten().as_ref(), show_data, found);

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
+use crate::analysis::block_graph::{Ring, ring};
 use crate::analysis::zero::ZeroMap;
 use crate::analysis::{self, crash, native_waits};
 use crate::bytes::printable;
@@ -21,7 +22,7 @@ use crate::native::source_lines;
 use crate::report::{Finding, FrameRow, FrameRowKind, LastWordsRow, Name, Severity, ThreadRow};
 use crate::session::Session;
 use crate::sums::SaturatingSum;
-use crate::targets::{Arch, Producer, SignalInfo};
+use crate::targets::{Arch, Producer, SignalInfo, Thread};
 use crate::units::{count, exact, round};
 
 /// Cost of a thread in the time estimate. `STACK` is one unit per stack, and `FOLLOWED` the stacks per second.
@@ -61,8 +62,11 @@ pub(super) fn threads(session: &Session<'_>, zeros: &ZeroMap, show_data: bool, b
     let mut scene = Scene::of_threads(&report.threads, &facts, &natives);
     scene.show_data = show_data;
     scene.labels.extend(natives.values().filter_map(|wait| Some((wait.address, variable(session, wait)?))));
-    found.findings.extend(native_threads::handlers(&report.threads));
-    found.findings.extend(native_threads::starved(&scene, &report.threads));
+    if runtimes.is_empty() {
+        found.findings.extend(native_threads::handlers(&report.threads));
+        found.findings.extend(native_threads::starved(&scene, &report.threads));
+        scene.rings = rings(session, &scene);
+    }
     found.scene = Some(scene);
     if count < MANY {
         return;
@@ -249,6 +253,26 @@ fn lengthen(session: &Session<'_>, words: &mut LastWordsRow) {
         });
         block.text = longer.or_else(|| block.text.take());
     }
+}
+
+/// Maximum number of running threads whose registers are followed.
+const FOLLOWED_THREADS: usize = 16;
+
+/// Rings of blocks that registers of running threads lead into.
+fn rings(session: &Session<'_>, scene: &Scene) -> HashMap<u32, String> {
+    let running = scene.running().take(FOLLOWED_THREADS).filter_map(|tid| session.thread(tid));
+    let of = |thread: &Thread| Some((thread.tid, ring(session, thread)?));
+    let text = |(tid, ring): (u32, Ring)| {
+        let text = format!(
+            "A register leads into a ring of {}, each of {} bytes and linked by its word at +{}: who follows it to an end \
+             finds none",
+            count(ring.blocks, "malloc block"),
+            exact(ring.size),
+            ring.link
+        );
+        (tid, text)
+    };
+    running.filter_map(of).map(text).collect()
 }
 
 /// Innermost frames of the thread that ended the process whose source lines are looked up.

@@ -151,6 +151,8 @@ pub fn native_holders(session: &Session<'_>) -> Option<NativeHolders> {
     let mut holders = scene.holders(&counts);
     holders.sort_by_key(|holder| Reverse(holder.bytes));
     holders.truncate(MOST);
+    // Blocks of an allocator that is not walked may lead to these.
+    let walked = session.malloc().allocators(session.process).iter().all(|allocator| allocator.walked);
     let mut lost = scene.lost(&counts);
     lost.sort_by_key(|lost| Reverse(lost.bytes));
     lost.truncate(MOST);
@@ -158,7 +160,7 @@ pub fn native_holders(session: &Session<'_>) -> Option<NativeHolders> {
         used,
         holders,
         lost,
-        complete: unread(session) == 0 && !blocks.capped,
+        complete: unread(session) == 0 && !blocks.capped && walked,
         pins: pins::find(&scene),
     })
 }
@@ -294,13 +296,9 @@ impl Scene<'_, '_> {
         let container = self.container(&chain, elements);
         let part = elements.or(chain.last().copied());
         let below = if group.is_some() { chain.get(1..) } else { chain.get(..) };
-        let linked = elements.filter(|_| container.is_none()).and_then(|part| self.linked(part)).map(|offset| {
-            let heads = chain.last().and_then(|last| match self.paths.get(*last)?.first {
-                Vertex::Block(block) => Some(self.graph.usable(block) / 8),
-                Vertex::Group(group) => Some(self.groups.get(group as usize)?.words.len() as u64),
-                Vertex::Root | Vertex::Lost => None,
-            });
-            (offset, heads.unwrap_or(0))
+        let linked = elements.filter(|_| container.is_none()).and_then(|part| {
+            let heads = chain.last().map_or(0, |last| self.heads(*last, part));
+            Some((self.linked(part, heads)?, heads))
         });
         let mut elements = elements.and_then(|part| self.part(part));
         if let Some(elements) = elements.as_mut().filter(|_| paths.len() > 1) {
@@ -316,7 +314,8 @@ impl Scene<'_, '_> {
             container: container.map(|found| ContainerFact {
                 name: found.kind.name(self.prover.rust),
                 count: found.count,
-                room: found.room,
+                // A hash table is never full.
+                room: found.room.filter(|_| found.kind.is_array()),
             }),
             chain: below.unwrap_or_default().iter().filter_map(|path| self.part(*path)).collect(),
             elements,
@@ -371,7 +370,9 @@ impl Scene<'_, '_> {
             Vertex::Group(_) | Vertex::Root | Vertex::Lost => None,
         };
         // A container above, whose storage this block is, comes before one inside of its elements.
-        let above = above.last().and_then(|above| {
+        // What is in the first of many equal blocks is not the holder.
+        let is_one = |path: u32| self.paths.get(path).is_some_and(|path| path.count == 1);
+        let above = above.last().filter(|above| is_one(**above)).and_then(|above| {
             let storage = storage?;
             self.in_path(*above).into_iter().find(|found| self.graph.at(found.storage) == Some(storage))
         });
@@ -379,12 +380,15 @@ impl Scene<'_, '_> {
         let fits = |found: &Container| {
             let Some(path) = self.graph.at(found.storage).map(path_of).filter(|path| *path > 0) else { return false };
             let parent = self.paths.get(path).map_or(0, |path| path.parent);
-            let count = elements.and_then(|part| self.paths.get(part)).map_or(0, |path| path.count);
-            let large = chain.contains(&path) || found.count.is_none_or(|found| found >= count / 2);
+            let bytes = |path: u32| self.paths.get(path).map_or(0, |path| path.bytes);
+            let large = match elements.and_then(|part| self.paths.get(part)) {
+                Some(part) => chain.contains(&path) || found.count.is_none_or(|found| found >= part.count / 2),
+                None => chain.contains(&path) || bytes(path) >= bytes(last) / 2,
+            };
             (Some(path) == elements || chain.contains(&path) || parent > 0 && chain.contains(&parent)) && large
         };
         above.or_else(|| {
-            let mut all = self.in_path(last);
+            let mut all = if is_one(last) { self.in_path(last) } else { Vec::new() };
             all.retain(fits);
             all.into_iter().max_by_key(|found| found.count.unwrap_or_else(|| found.room.map_or(0, |room| room.0 / 8)))
         })
@@ -410,8 +414,26 @@ impl Scene<'_, '_> {
         }
     }
 
-    /// Offset of the word by which most blocks of a path lead to another one of it.
-    fn linked(&self, path: u32) -> Option<u64> {
+    /// How many words of a holder lead to the blocks of a path, if it is a table of such words.
+    fn heads(&self, holder: u32, path: u32) -> u64 {
+        let is = |block: u32| self.paths.of_block.get(block as usize) == Some(&path);
+        let (heads, words) = match self.paths.get(holder).map(|path| path.first) {
+            Some(Vertex::Block(block)) => {
+                let heads = self.graph.edges.of(block).filter(|(_, to, _)| is(*to)).count() as u64;
+                (heads, self.graph.usable(block) / 8)
+            }
+            Some(Vertex::Group(group)) => {
+                let words = self.groups.get(group as usize).map_or(&[][..], |group| &group.words);
+                (words.iter().filter(|word| is(word.to)).count() as u64, words.len() as u64)
+            }
+            Some(Vertex::Root | Vertex::Lost) | None => (0, 0),
+        };
+        // A structure of the program may have a few such words too.
+        if heads.saturating_mul(8) >= words { heads } else { 0 }
+    }
+
+    /// Offset of the word by which blocks of a path lead to another one of it. `heads`: lists that they are in.
+    fn linked(&self, path: u32, heads: u64) -> Option<u64> {
         let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
         let is = |block: u32| self.paths.of_block.get(block as usize) == Some(&path);
         for block in (0..self.graph.len() as u32).filter(|block| is(*block)) {
@@ -422,8 +444,10 @@ impl Scene<'_, '_> {
         }
         let (at, count) = counts.into_iter().max_by_key(|(at, count)| (*count, Reverse(*at)))?;
         let all = self.paths.get(path)?.count;
-        // Chains of a hash table are short: many of its nodes are the last one.
-        (count.saturating_mul(10) >= all.saturating_mul(3)).then(|| u64::from(at).saturating_mul(8))
+        // The last node of each list leads to none.
+        let linked = all.saturating_sub(heads.min(all));
+        let is_link = count.saturating_mul(10) >= linked.saturating_mul(9) && count.saturating_mul(20) >= all;
+        is_link.then(|| u64::from(at).saturating_mul(8))
     }
 
     /// Paths at and below one, most important first.
@@ -503,7 +527,7 @@ impl Scene<'_, '_> {
                 head: self.what(block),
                 head_bytes: self.graph.usable(block),
                 cycle: heads.iter().filter(|head| head.cycle).count().saturating_mul(2) > heads.len(),
-                linked: self.linked(path),
+                linked: self.linked(path, heads.len() as u64),
                 classes: self.classes(path),
                 texts: self.texts(path, &[]),
                 example: self.graph.start(block),

@@ -14,6 +14,7 @@
 //! | `lost` | blocks that no root leads to |
 //! | `kinds` | classes of blocks, and text in them |
 //! | `facts` | the results, and how they are found |
+//! | `rings` | rings of blocks that a running thread may follow for ever |
 //! | `pins` | blocks in use that keep free memory in pieces |
 
 mod containers;
@@ -24,6 +25,7 @@ mod lost;
 mod owners;
 mod paths;
 mod pins;
+mod rings;
 mod roots;
 
 use std::ops::Range;
@@ -37,6 +39,7 @@ use crate::session::Session;
 
 pub use facts::{ContainerFact, HolderFact, LostFact, NativeHolders, Part, native_holders};
 pub use pins::PinFact;
+pub use rings::{Ring, ring};
 
 use edges::Edges;
 

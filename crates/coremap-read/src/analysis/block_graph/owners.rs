@@ -80,6 +80,7 @@ impl Owners {
         let owned = reached(graph, steady(), &is_strong, &|lead| lead == Lead::Start);
         let mut first = by_data.clone();
         spread(graph, all(), &is_strong, &strong, &mut first);
+        let (blocks, count) = (graph.len() as u32, groups.len() as u32);
         let in_container = in_containers(graph, prover, groups);
         let has = |list: &[u32], block: u32| list.get(block as usize).is_some_and(|group| *group != NOBODY);
         let owner = |block: u32| in_container.get(block as usize).copied().unwrap_or(NOBODY);
@@ -93,7 +94,9 @@ impl Owners {
                 Lead::Inner => !has(&owned, to),
                 Lead::Weak => !has(&first, to),
             };
-            is_pointer && from != to && (owner(to) == NOBODY || owner(to) == owner(from))
+            is_pointer
+                && from != to
+                && (owner(to) == NOBODY || owner(to) == owner(from) || owner(to) == count.saturating_add(from))
         };
         let keeps = |number: u32, group: &RootGroup, word: &RootWord| {
             let is_pointer = match is_strong(group, word) {
@@ -102,7 +105,6 @@ impl Owners {
             };
             is_pointer && (owner(word.to) == NOBODY || owner(word.to) == number)
         };
-        let (blocks, count) = (graph.len() as u32, groups.len() as u32);
         let group_vertex = |group: u32| blocks.saturating_add(group).saturating_add(1);
         let lost_vertex = group_vertex(count);
         let mut plain = PlainGraph::default();
@@ -168,7 +170,21 @@ fn spread<'g>(
     }
 }
 
-/// The group whose container has each block as a node: other words that lead there, such as iterators, hold nothing.
+/// Gives nodes without an owner to one.
+fn own(nodes: &[u32], owner: u32, out: &mut [u32]) {
+    for node in nodes {
+        if let Some(place) = out.get_mut(*node as usize).filter(|place| **place == NOBODY) {
+            *place = owner;
+        }
+    }
+}
+
+/// Blocks that roots lead to whose containers are looked for, and the largest of them in bytes.
+const HOLDERS: usize = 1024;
+const HOLDER_BYTES: u64 = 1024;
+
+/// The group whose container has each block as a node, or the number of groups and that of the block which has the
+/// container. Other words that lead there, such as iterators, hold nothing.
 fn in_containers(graph: &BlockGraph<'_>, prover: &Prover<'_>, groups: &[RootGroup]) -> Vec<u32> {
     let mut out = vec![NOBODY; graph.len()];
     for (number, group) in (0..).zip(groups) {
@@ -177,9 +193,22 @@ fn in_containers(graph: &BlockGraph<'_>, prover: &Prover<'_>, groups: &[RootGrou
         if nodes.len() < OWNED {
             continue;
         }
-        for node in nodes {
-            if let Some(place) = out.get_mut(node as usize) {
-                *place = number;
+        own(&nodes, number, &mut out);
+    }
+    let count = groups.len() as u32;
+    let others = groups.iter().filter(|group| group.container.is_none());
+    let words = others.flat_map(|group| &group.words).filter(|word| word.lead == Lead::Start);
+    let mut holders: Vec<u32> =
+        words.map(|word| word.to).filter(|block| graph.usable(*block) <= HOLDER_BYTES).take(HOLDERS).collect();
+    holders.sort_unstable();
+    holders.dedup();
+    for holder in holders {
+        let start = graph.start(holder);
+        let found = (0..graph.usable(holder)).step_by(8).filter_map(|offset| prover.at(start.checked_add(offset)?));
+        for nodes in found.map(|container| prover.nodes(&container)).filter(|nodes| nodes.len() >= OWNED) {
+            // A node of a container is no holder of the others.
+            if !nodes.contains(&holder) {
+                own(&nodes, count.saturating_add(holder), &mut out);
             }
         }
     }

@@ -53,6 +53,11 @@ pub(super) enum ContainerKind {
 }
 
 impl ContainerKind {
+    /// Whether it is an array, which can be full.
+    pub(super) fn is_array(self) -> bool {
+        matches!(self, ContainerKind::StdVector | ContainerKind::Vec | ContainerKind::VecDeque)
+    }
+
     /// What it is called. `rust`: whether the program is written in Rust.
     pub(super) fn name(self, rust: bool) -> &'static str {
         match self {
@@ -137,13 +142,13 @@ impl<'a> Prover<'a> {
                 self.each_linked(of.storage, 0, of.header, &mut add);
             }
             ContainerKind::StdList | ContainerKind::Ring => self.each_linked(of.storage, 0, of.header, &mut add),
+            ContainerKind::Channel => self.each_of_channel(of.storage, &mut add),
             ContainerKind::BTreeMap => self.btree_nodes(of.storage).iter().for_each(|node| add(*node)),
             ContainerKind::StdVector
             | ContainerKind::StdDeque
             | ContainerKind::HashMap
             | ContainerKind::Vec
             | ContainerKind::VecDeque
-            | ContainerKind::Channel
             | ContainerKind::GHashTable => {}
         }
         out

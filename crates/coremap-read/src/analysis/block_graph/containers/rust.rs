@@ -88,18 +88,28 @@ impl Prover<'_> {
         if self.starting(last)? != size || laps > self.graph.len() as u64 {
             return None;
         }
-        // The word of a block that leads to the next one of the same size.
-        let link = (0..size / 8).find(|word| {
-            let next = self.at_offset(Addr::new(first), 8 * word);
-            next.is_some_and(|next| next.get() != first && self.starting(next.get()) == Some(size))
-        })?;
+        let link = self.channel_link(Addr::new(first), size)?;
         let (mut block, mut passed) = (Addr::new(first), 0_u64);
         while block.get() != last && passed <= laps {
-            block = self.at_offset(block, 8 * link).filter(|next| !next.is_null() && self.visit())?;
+            block = self.at_offset(block, link).filter(|next| !next.is_null() && self.visit())?;
             passed += 1;
         }
         let count = (tail >> 1).checked_sub(head >> 1)?.checked_sub(laps)?;
         (passed == laps).then(|| of(ContainerKind::Channel, at, 2 * TAIL, Some(count), Addr::new(first)))
+    }
+
+    /// Offset of the word of a channel's block that leads to the next one of the same size.
+    fn channel_link(&self, block: Addr, size: u64) -> Option<u64> {
+        let is_block = |next: Addr| next != block && self.starting(next.get()) == Some(size);
+        (0..size).step_by(8).find(|offset| self.at_offset(block, *offset).is_some_and(is_block))
+    }
+
+    /// Visits the blocks of a channel.
+    pub(super) fn each_of_channel(&self, first: Addr, visit: &mut dyn FnMut(Addr)) {
+        let link = self.starting(first.get()).and_then(|size| self.channel_link(first, size));
+        if let Some(link) = link {
+            self.each_linked(first, link, Addr::NULL, visit);
+        }
     }
 
     /// `{root, height, length}`.
