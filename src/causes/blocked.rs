@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::causes::finalizers;
 use crate::causes::native::CONDITION;
-use crate::causes::parties::{HELD, JOINED, Party, Scene, groups, names, of_task, word};
+use crate::causes::parties::{HELD, JOINED, LENT, Party, Scene, groups, names, of_task, word};
 use crate::causes::wait_graph::{NodeId, WaitGraph};
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
-use crate::runtimes::api::{Activity, Executor, PartyId, RequestSet, TaskFact, WaitFact};
+use crate::runtimes::api::{Activity, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitNeeds};
 use crate::units::{count, exact};
 
 /// Maximum number of findings of one kind.
@@ -67,8 +67,8 @@ fn running(scene: &Scene) -> Vec<Finding> {
             "{} ({}) {verb} in {}{}{}.{}",
             count(parties.len() as u64, "thread"),
             names(parties),
+            callee(parties),
             first.stack(),
-            first.through.as_ref().map_or_else(String::new, |through| format!(", through {through}")),
             cpu(parties),
             ring.map_or_else(String::new, |ring| format!(" {ring}."))
         );
@@ -78,11 +78,35 @@ fn running(scene: &Scene) -> Vec<Finding> {
     all.iter().take(MOST).filter_map(of_place).collect()
 }
 
+/// What all of these threads call, where it is one thing.
+fn callee(parties: &[&Party]) -> String {
+    let first = parties.first().and_then(|party| party.callee.as_ref());
+    let all = first.filter(|_| parties.iter().all(|party| party.callee.as_ref() == first));
+    all.map_or_else(String::new, |callee| format!("{callee}, called by "))
+}
+
 /// Processor time of threads, if the core has it.
 fn cpu(parties: &[&Party]) -> String {
     let sum = parties.iter().try_fold(0_u64, |sum, party| Some(sum.saturating_add(party.cpu_ms?)));
     let sum = sum.filter(|sum| *sum > 0);
     sum.map_or_else(String::new, |ms| format!(", after {:.1} s of processor time", ms as f64 / 1000.0))
+}
+
+/// Adds to a finding on values of a thread-local variable whose threads have them, and whether these are idle.
+pub(super) fn add_threads(scene: &Scene, finding: &mut Finding, tids: &[u32]) {
+    let parties: Vec<&Party> = tids.iter().filter_map(|tid| scene.party(scene.node(PartyId::Thread(*tid))?)).collect();
+    let idle = parties.iter().filter(|party| !party.works()).count();
+    if parties.is_empty() {
+        return;
+    }
+    let idle = match idle {
+        0 => String::new(),
+        n if n == parties.len() => ", which are idle".to_owned(),
+        1 => ", one of which is idle".to_owned(),
+        n => format!(", {n} of which are idle"),
+    };
+    let threads = count(parties.len() as u64, "thread");
+    finding.text.push_str(&format!(" They belong to {threads} ({}){idle}.", names(&parties)));
 }
 
 /// Adds to a finding on a collection which of its users does not go on: a consumer that is stuck. `tasks`: the tasks that
@@ -157,6 +181,33 @@ pub(super) fn is_blocked(party: &Party) -> bool {
     party.activity.is_some_and(Activity::is_outside) || waits && party.activity.is_none()
 }
 
+/// The others of whom one is enough: the holders of a semaphore's places.
+fn others_that_hold(scene: &Scene, waits: &WaitFact, party: &Party) -> String {
+    if waits.needs != WaitNeeds::Any {
+        return String::new();
+    }
+    let owners = waits.owners.iter().filter(|owner| owner.party != party.id);
+    let others: Vec<&Party> = owners.filter_map(|owner| scene.party(scene.node(owner.party)?)).collect();
+    let alike = others.iter().all(|other| other.activity == party.activity && other.place == party.place);
+    match others.len() {
+        0 => String::new(),
+        n => format!(
+            ", {} ({}){}",
+            if n == 1 {
+                format!("as does another {}", word(party))
+            } else {
+                format!("as do {n} other {}s", word(party))
+            },
+            names(&others),
+            match (alike, n) {
+                (false, _) => "",
+                (true, 1) => ", which does the same",
+                (true, _) => ", which do the same",
+            }
+        ),
+    }
+}
+
 fn holder(scene: &Scene, graph: &WaitGraph, root: NodeId, waiters: &[NodeId]) -> Option<Finding> {
     let party = scene.party(root)?;
     let direct: Vec<NodeId> = waiters.iter().copied().filter(|node| graph.targets(*node).contains(&root)).collect();
@@ -167,12 +218,20 @@ fn holder(scene: &Scene, graph: &WaitGraph, root: NodeId, waiters: &[NodeId]) ->
     let noun = scene.noun(waits);
     let relation = match waits.relation {
         HELD => format!("{likely}holds {noun}"),
+        LENT => match &waits.lent {
+            Some(thing) => format!("{likely}has a {thing} of {noun}"),
+            None => format!("{likely}has borrowed from {noun}"),
+        },
         "" => format!("{likely}has to end the wait for {noun}"),
         relation => format!("has {noun} {likely}{relation}"),
     };
     let verb = if waiters.len() == 1 { "waits" } else { "wait" };
+    let runs = party.activity == Some(Activity::Runs);
+    let time = if runs { cpu(&[party]) } else { String::new() };
+    let time = if time.is_empty() { time } else { format!("{time},") };
+    let others = others_that_hold(scene, waits, party);
     let text = format!(
-        "{} {} and {relation}; {} {verb} for it: {}.",
+        "{} {}{time} and {relation}{others}; {} {verb} for it: {}.",
         at_the_beginning(&party.full_name()),
         end_text(scene, party),
         count(waiters.len() as u64, waiters.first().and_then(|node| scene.party(*node)).map_or("thread", word)),
@@ -330,7 +389,7 @@ fn busy_pool(scene: &Scene, graph: &WaitGraph, pool: &Executor) -> Option<Findin
         what_they_do(scene, graph, &nodes_of(scene, &pool.busy))?;
     let text = format!(
         "All {} of {} are busy, {} ({kinds}): {doing}.",
-        count(pool.workers.len() as u64, "worker"),
+        count(pool.workers.len() as u64, pool.worker()),
         scene.pool_name(pool),
         count(queued, "queued task"),
     );
@@ -407,7 +466,7 @@ mod tests {
             name,
             place,
             caller: None,
-            through: None,
+            callee: None,
             activity,
             main: false,
             finalizer: false,
@@ -494,6 +553,52 @@ mod tests {
         let all = of(vec![only]);
         assert_eq!((all.len(), all[0].severity, all[0].id), (1, Severity::Warning, "lock-owner-ended"));
         assert!(all[0].text.contains("parent process"), "{}", all[0].text);
+    }
+
+    #[test]
+    fn who_has_a_thing_that_is_lent_is_likely_and_one_of_several() {
+        let mut waits = party(3, Some("Pool.take"), Some(1), None);
+        if let Some(wait) = &mut waits.wait {
+            let owner = |tid| WaitOwner { party: PartyId::Thread(tid), confidence: Confidence::Derived };
+            (wait.owners, wait.needs) = (vec![owner(1), owner(2)], WaitNeeds::Any);
+            (wait.relation, wait.lent) = (LENT, Some("Boat".into()));
+        }
+        let reads = |tid| party(tid, Some("Boat.row"), None, Some(Activity::SocketRead));
+        let more = [4, 5].map(|tid| Party { id: PartyId::Thread(tid), name: format!("t-{tid}"), ..waits.clone() });
+        let all = of([reads(1), reads(2), waits].into_iter().chain(more).collect());
+        assert_eq!((all.len(), all[0].severity), (1, Severity::Warning));
+        assert!(
+            all[0].text.starts_with(
+                "t-1 is in a socket read (recv) in Boat.row and likely has a Boat of the Gate at 0x10, as does another \
+                 thread (t-2), which does the same; 3 threads wait for it"
+            ),
+            "{}",
+            all[0].text
+        );
+    }
+
+    #[test]
+    fn who_runs_with_a_lock_says_what_it_calls_and_for_how_long() {
+        let mut runs = party(1, Some("Rules.check"), None, Some(Activity::Runs));
+        (runs.callee, runs.cpu_ms) = (Some("re.Pattern.match".into()), Some(1500));
+        let all = of(vec![runs, party(2, Some("main"), Some(1), None), party(3, Some("main"), Some(1), None)]);
+        let text = &all[0].text;
+        assert!(
+            text.starts_with(
+                "t-1 runs in re.Pattern.match, called by Rules.check, after 1.5 s of processor time, and holds the Gate"
+            ),
+            "{text}"
+        );
+        assert_eq!(all[0].severity, Severity::Info);
+    }
+
+    #[test]
+    fn threads_of_values_are_named_with_what_they_do() {
+        let parties = vec![party(1, None, None, None), party(2, Some("Form.fill"), None, None)];
+        let scene = Scene::of(parties, Vec::new(), Vec::new());
+        let mut finding = Finding::new("retained", Severity::Info, "30 Form.", "");
+        add_threads(&scene, &mut finding, &[1, 2]);
+        assert_eq!(finding.text, "30 Form. They belong to 2 threads (t-1, t-2), one of which is idle.");
     }
 
     #[test]

@@ -199,7 +199,7 @@ mod tests {
             name: name.into(),
             place: Some("Desk.swap".into()),
             caller: None,
-            through: None,
+            callee: None,
             activity: None,
             main: false,
             finalizer: false,

@@ -79,7 +79,7 @@ mod tests {
             name: name.into(),
             place: Some(place.into()),
             caller: None,
-            through: None,
+            callee: None,
             activity: None,
             main: false,
             finalizer: false,

@@ -9,10 +9,19 @@ pub(crate) fn join(findings: &mut Vec<Finding>) {
     finalizers::join(findings);
     fragmentation(findings);
     native_blocks(findings);
+    collector_off(findings);
     // A finding that tells all of another one.
     let told: Vec<String> =
         findings.iter().filter(|finding| finding.id == "collectible-assemblies").map(|f| f.text.clone()).collect();
     findings.retain(|finding| finding.id != "retained" || !told.iter().any(|text| text.contains(&finding.text)));
+}
+
+/// A collector that is off, and the garbage that it leaves.
+fn collector_off(findings: &mut Vec<Finding>) {
+    let is_warning = |finding: &Finding| finding.severity == Severity::Warning;
+    if findings.iter().any(|finding| finding.id == "collector-off" && is_warning(finding)) {
+        findings.retain(|finding| finding.id != "collector-off" || is_warning(finding));
+    }
 }
 
 /// Free space between objects, and who holds the objects.

@@ -8,7 +8,7 @@ use crate::causes::parties::{own_frames, title};
 use crate::map::Confidence;
 use crate::report::LastWordsRow;
 use crate::report::{ExceptionDetail, Finding, FrameRow, Severity, ThreadRow};
-use crate::runtimes::api::{FailedAllocation, OutOfMemory};
+use crate::runtimes::api::{FailedAllocation, KeptFailure, OutOfMemory};
 use crate::units::{count as units, exact, round};
 use crate::words::LastWordsKind;
 
@@ -108,6 +108,16 @@ pub(crate) fn out_of_memory(thread: &ThreadRow, fact: &OutOfMemory) -> Finding {
     let finding = Finding::new("out-of-memory", Severity::Critical, text, fact.evidence);
     let print = own_frames(&thread.frames).next().map(title).unwrap_or_default();
     finding.known(Confidence::Exact).more(format!("threads --tid {}", thread.tid)).fingerprinted(print)
+}
+
+/// The finding on a failed allocation whose exception `holder` keeps.
+pub(crate) fn kept_failure(fact: &KeptFailure, holder: &str) -> Finding {
+    let passed = fact.functions.iter().take(CALLERS).map(String::as_str).collect::<Vec<_>>().join(" ← ");
+    let raised = if passed.is_empty() { String::new() } else { format!(" was raised in {passed}, and") };
+    let text = format!("Out of memory: {}{raised} is kept by {holder}.", fact.r#type);
+    let finding = Finding::new("out-of-memory", Severity::Warning, text, "an exception with a traceback");
+    let print = fact.functions.first().cloned().unwrap_or_default();
+    finding.known(Confidence::Exact).more(format!("object {}", fact.object)).fingerprinted(print)
 }
 
 /// An OutOfMemoryException, or the like, that was caught.
@@ -248,6 +258,22 @@ mod tests {
 
     fn frame(method: &str, own: bool) -> FrameRow {
         FrameRow { kind: FrameRowKind::Native, method: Some(method.into()), own, ..FrameRow::default() }
+    }
+
+    #[test]
+    fn a_kept_failure_names_its_functions_and_its_keeper_and_takes_the_largest_holder() {
+        let functions = ["read", "load", "run", "main"].map(str::to_owned).to_vec();
+        let fact = KeptFailure { object: Addr::new(0x10), r#type: "MemoryError".into(), functions };
+        let mut all = vec![kept_failure(&fact, "Job.error"), {
+            Finding::new("retained", Severity::Warning, "170 MiB: Job.lines retains 9 Line.", "").about(170 << 20)
+        }];
+        join(&mut all);
+        assert_eq!(
+            all[0].text,
+            "Out of memory: MemoryError was raised in read ← load ← run, and is kept by Job.error. Largest holder: 170 MiB: \
+             Job.lines retains 9 Line."
+        );
+        assert_eq!((all[0].severity, all[0].bytes), (Severity::Warning, Some(170 << 20)));
     }
 
     fn of(number: i32, code: Option<i32>, frames: &[FrameRow]) -> Option<Finding> {

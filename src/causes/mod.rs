@@ -11,8 +11,8 @@
 //! | `deadlocks`, `blocked` | findings from the wait graph |
 //! | `finalizers` | a finalizer that does not go on |
 //! | `holders` | who holds memory, what it consists of, and names of objects by the program's own fields |
-//! | `native_owner` | native memory that managed objects point at |
 //! | `native_holders` | malloc's memory with its holder, and what nobody holds |
+//! | `native_owner`, `native_lost` | native memory that managed objects point at; blocks that nothing points at |
 //! | `sizing` | managed heaps that are mostly free |
 //! | `last_words`, `native_words` | how the process ended |
 //! | `native_threads` | native threads that wait for themselves, and pools of them |
@@ -31,6 +31,7 @@ mod joins;
 pub(crate) mod last_words;
 pub(crate) mod native;
 pub(crate) mod native_holders;
+pub(crate) mod native_lost;
 pub(crate) mod native_owner;
 pub(crate) mod native_threads;
 mod native_words;
@@ -47,7 +48,8 @@ use crate::causes::holders::Users;
 use crate::report::Finding;
 use crate::runtimes::api::WaitFacts;
 
-/// Adds to findings on collections which of their users does not go on. `facts`: the runtime that has the collections.
+/// Adds to findings on collections which of their users does not go on, and to those on thread-local variables the
+/// threads. `facts`: the runtime that has the collections.
 pub(crate) fn add_users(
     scene: &Scene,
     findings: &mut [Finding],
@@ -56,6 +58,7 @@ pub(crate) fn add_users(
 ) {
     for (index, users) in users {
         if let Some(finding) = findings.get_mut(*index) {
+            blocked::add_threads(scene, finding, &users.locals);
             let tasks = facts.map(|facts| facts.users(&users.objects)).unwrap_or_default();
             blocked::add_users(scene, finding, &users.tids, tasks);
         }

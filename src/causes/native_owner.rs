@@ -24,13 +24,12 @@ pub(crate) fn finding(owned: &Owned<'_>) -> Option<Finding> {
     }
     let field = owned.field.map_or_else(String::new, |field| format!(".{field}"));
     let holder = owned.holder.map_or_else(String::new, |holder| format!(", which {holder} retains"));
-    let text = format!(
-        "{} of native memory in {}: {}{field} of {} points at them{holder}.",
-        round(owned.bytes),
-        count(owned.blocks, "malloc block"),
-        owned.r#type,
-        count(owned.objects, "object"),
-    );
+    let who = match owned.field {
+        Some(_) => format!("{}{field} of {} points at them", owned.r#type, count(owned.objects, "object")),
+        None => format!("{} lead to them", count(owned.objects, &format!("{} object", owned.r#type))),
+    };
+    let text =
+        format!("{} of native memory in {}: {who}{holder}.", round(owned.bytes), count(owned.blocks, "malloc block"));
     let evidence = format!("words of {} objects that are addresses of used blocks", exact(owned.objects));
     let finding = Finding::new("native-owner", Severity::Info, text, evidence).about(owned.bytes);
     let print = format!("{}{field}", owned.r#type);
@@ -57,6 +56,12 @@ mod tests {
             finding(&owned).unwrap().text,
             "60 MiB of native memory in 1,300 malloc blocks: Tile.pixels of 1,300 objects points at them, which \
              Store.decoded retains."
+        );
+        let behind = Owned { r#type: "Connection", field: None, objects: 40, ..owned };
+        assert_eq!(
+            finding(&behind).unwrap().text,
+            "60 MiB of native memory in 1,300 malloc blocks: 40 Connection objects lead to them, which Store.decoded \
+             retains."
         );
         assert!(finding(&Owned { bytes: 1 << 20, ..owned }).is_none());
     }

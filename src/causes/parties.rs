@@ -25,8 +25,8 @@ pub(crate) struct Party {
     pub(crate) place: Option<String>,
     /// The method of the program that called it.
     pub(crate) caller: Option<String>,
-    /// The library's method that the innermost one called, if it runs there.
-    pub(crate) through: Option<String>,
+    /// What the innermost method of the program calls, where it runs: a function of a library, or in C.
+    pub(crate) callee: Option<String>,
     /// What it does, if it waits for nobody in the process.
     pub(crate) activity: Option<Activity>,
     /// Whether it is the first thread of the program, which starts others and waits for them.
@@ -48,7 +48,10 @@ impl Party {
     pub(crate) fn doing(&self) -> String {
         let activity = self.activity.map(Activity::words);
         match (activity, &self.place) {
-            (Some(activity), Some(_)) => format!("{activity} in {}", self.stack()),
+            (Some(activity), Some(_)) => match self.callee.as_ref().filter(|_| self.activity == Some(Activity::Runs)) {
+                Some(callee) => format!("{activity} in {callee}, called by {}", self.stack()),
+                None => format!("{activity} in {}", self.stack()),
+            },
             (Some(activity), None) => activity.to_owned(),
             (None, Some(_)) => format!("is in {}", self.stack()),
             (None, None) => "is in code without names".to_owned(),
@@ -134,7 +137,7 @@ impl Scene {
                     None => name(thread),
                 },
                 caller,
-                through: through(&thread.frames),
+                callee: facts.iter().find_map(|runtime| runtime.callee(thread)).or_else(|| library(&thread.frames)),
                 activity: activity.or_else(|| native::activity(thread)),
                 cpu_ms: thread.cpu_ms,
                 finalizer: thread.role == Some("finalizer"),
@@ -236,6 +239,9 @@ impl Scene {
 /// The relation of a thread that somebody waits for.
 pub(crate) const JOINED: &str = "joined";
 
+/// The relation of a thing and whoever has borrowed it.
+pub(crate) const LENT: &str = "lent";
+
 /// The relation of a lock and its owner.
 pub(crate) const HELD: &str = "held";
 
@@ -243,6 +249,12 @@ pub(crate) const HELD: &str = "held";
 pub(super) fn own_frames(frames: &[FrameRow]) -> impl Iterator<Item = &FrameRow> {
     let managed = frames.iter().any(|frame| frame.runtime.is_some());
     frames.iter().filter(move |frame| frame.own && frame.runtime.is_some() == managed)
+}
+
+/// The library's method that the program's innermost one called, in managed code.
+fn library(frames: &[FrameRow]) -> Option<String> {
+    let library = frames.iter().take_while(|frame| !frame.own);
+    library.filter(|frame| frame.runtime.is_some() && frame.method.is_some()).last().map(title)
 }
 
 /// Whether a function has no name of its own, such as `<lambda>`. Rust's begin with a bracket too:
@@ -288,19 +300,13 @@ fn method_title(frame: &FrameRow) -> String {
     }
 }
 
-/// The library's method that the program's innermost one called, in managed code.
-fn through(frames: &[FrameRow]) -> Option<String> {
-    let library = frames.iter().take_while(|frame| !frame.own);
-    library.filter(|frame| frame.runtime.is_some() && frame.method.is_some()).last().map(title)
-}
-
 pub(super) fn of_task(task: TaskFact) -> Party {
     Party {
         id: PartyId::Task(task.address),
         name: task.name.unwrap_or_else(|| format!("task {}", task.address)),
         place: task.place,
         caller: task.caller,
-        through: None,
+        callee: None,
         activity: None,
         main: false,
         finalizer: false,

@@ -27,10 +27,10 @@ pub enum Family {
     Retained,
     /// Native memory with its managed owner, or its holder.
     Native,
-    /// Committed but free memory, and fragmentation.
-    Sizing,
     /// Threads that run.
     Running,
+    /// Committed but free memory, and fragmentation.
+    Sizing,
     /// Everything else.
     Note,
     /// What was judged, and what was not.
@@ -53,8 +53,8 @@ pub const RANKING: &[(Family, &str, &str)] = &[
         "Large, but a cache looks like a leak: it comes after what is wrong by itself.",
     ),
     (Family::Native, "native memory", "The same outside of the managed heap, with its owner."),
+    (Family::Running, "running threads", "One core cannot tell a loop from work, so it comes after what is held."),
     (Family::Sizing, "sizing", "Memory that is free: no fault, but the answer to why the process is so large."),
-    (Family::Running, "running threads", "One core cannot tell a loop from work."),
     (Family::Note, "notes", "Sums and counts, for the reader who looks for something else."),
     (Family::Verdict, "verdict", "What was judged, and what was not: only then is nothing wrong."),
 ];
@@ -97,6 +97,7 @@ const FAMILIES: &[(&str, Family, Severity)] = &[
     ("native-holder", Family::Native, Severity::Info),
     ("heap-sizing", Family::Sizing, Severity::Info),
     ("heap-fragmentation", Family::Sizing, Severity::Info),
+    ("small-blocks", Family::Sizing, Severity::Info),
     ("malloc-mostly-free", Family::Sizing, Severity::Info),
     ("running", Family::Running, Severity::Info),
     // The core is incomplete, so every other finding may be.
@@ -139,9 +140,20 @@ fn is_small(f: &Finding) -> bool {
     f.severity == Severity::Info && f.share.is_none_or(|share| share < SMALL)
 }
 
+/// Blocks described by their size alone.
+const NAMELESS: [&str; 3] = ["malloc-equal-blocks", "malloc-large-block", "anonymous-blocks"];
+
+/// Bytes up to which findings on nameless blocks are told after those on native memory with an owner: twice the largest
+/// of these, because it is most of the same memory.
+fn shadowed(findings: &[Finding]) -> u64 {
+    let named = findings.iter().filter(|f| family(f.id) == Family::Native && !NAMELESS.contains(&f.id));
+    named.filter(|f| f.id != "native-buffers").filter_map(|f| f.bytes).max().unwrap_or(0).saturating_mul(2)
+}
+
 /// Sorts by severity, then family, then bytes. `weight`: the bytes that count. `last`: findings that a user can do
 /// little about, last among notes. Equal findings keep their order.
 pub(crate) fn sort(findings: &mut [Finding], weight: impl Fn(&Finding) -> u64, last: impl Fn(&Finding) -> bool) {
+    let shadowed = shadowed(findings);
     findings.sort_by_key(|f| {
         // What is not exhausted is only counted.
         let family = match family(f.id) {
@@ -149,7 +161,9 @@ pub(crate) fn sort(findings: &mut [Finding], weight: impl Fn(&Finding) -> u64, l
             Family::Lost | Family::Retained | Family::Native | Family::Sizing if is_small(f) => Family::Note,
             family => family,
         };
-        (Reverse(f.severity), family, family == Family::Note && last(f), Reverse(weight(f)))
+        let late = family == Family::Note && last(f)
+            || family == Family::Native && NAMELESS.contains(&f.id) && f.bytes.unwrap_or(0) <= shadowed;
+        (Reverse(f.severity), family, late, Reverse(weight(f)))
     });
 }
 
@@ -197,6 +211,20 @@ mod tests {
             ]
         );
         assert_eq!(all[4].severity, Severity::Info);
+    }
+
+    #[test]
+    fn native_memory_with_an_owner_comes_before_the_same_blocks_without() {
+        let with = |id, bytes| Finding { share: Some(0.5), ..of(id, Severity::Info, bytes) };
+        let ids = |mut all: Vec<Finding>| {
+            sort(&mut all, |f| f.bytes.unwrap_or(0), |_| false);
+            all.iter().map(|f| f.id).collect::<Vec<_>>()
+        };
+        let all = vec![with("malloc-equal-blocks", 80), with("native-owner", 50)];
+        assert_eq!(ids(all), ["native-owner", "malloc-equal-blocks"]);
+        // Blocks of which most are other memory.
+        let all = vec![with("native-owner", 50), with("malloc-equal-blocks", 101)];
+        assert_eq!(ids(all), ["malloc-equal-blocks", "native-owner"]);
     }
 
     #[test]

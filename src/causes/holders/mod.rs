@@ -4,6 +4,7 @@ mod absent;
 mod bounds;
 mod descent;
 mod elements;
+mod heaviest;
 mod naming;
 mod roots;
 mod sentence;
@@ -32,13 +33,15 @@ pub(crate) struct Holders {
     pub(crate) users: Vec<(usize, Users)>,
 }
 
-/// Who uses a collection.
-#[derive(Default)]
+/// Threads and tasks that a holder is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Users {
     /// Threads that refer to the collection or its owner.
     pub(crate) tids: Vec<u32>,
     /// The collection and its owners.
     pub(crate) objects: Vec<Addr>,
+    /// Threads of which each has one of the values.
+    pub(crate) locals: Vec<u32>,
 }
 
 /// Finds who holds most of a heap, names `wanted` objects, and the holders of `objects`.
@@ -62,7 +65,7 @@ pub(crate) fn holders<'g>(
         &retained.budget,
     )?;
     let mut namer = Namer::new(&tree, &roots, names, rooted.runtime);
-    let owners = objects.iter().filter_map(|at| Some((*at, namer.holder(namer.tree.node(*at)?)?))).collect();
+    let owners = objects.iter().filter_map(|at| Some((*at, namer.holders(namer.tree.node(*at)?)?))).collect();
     let labels = wanted.iter().filter_map(|at| Some((*at, namer.label(*at)?))).collect();
     let found = descent::find(&mut namer, retained.total.size);
     let absent = absent::absent(session, &namer, &found);

@@ -74,6 +74,18 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
 
     /// The nearest field of the program that leads to a node, as `Type.field`, else the static variable.
     pub(super) fn holder(&mut self, node: TreeNode) -> Option<String> {
+        self.holder_at(node).map(|(name, _)| name)
+    }
+
+    /// The same, and where the object of that field is held itself: `Store.db of 40 objects in Directory.stores`.
+    pub(super) fn holders(&mut self, node: TreeNode) -> Option<String> {
+        let (name, owner) = self.holder_at(node)?;
+        let outer = owner.and_then(|owner| self.holder(owner));
+        Some(outer.filter(|outer| *outer != name).map_or(name.clone(), |outer| format!("{name} (objects of {outer})")))
+    }
+
+    /// The nearest field of the program that leads to a node, with the object that has it.
+    fn holder_at(&mut self, node: TreeNode) -> Option<(String, Option<TreeNode>)> {
         let mut at = node;
         let mut link: Option<String> = None;
         for _ in 0..STEPS {
@@ -86,12 +98,16 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
                     let kind = self.type_name(self.tree.kind(at)).shown();
                     // The parts of a collection are its own business.
                     let is_collection = self.role(self.tree.kind(at)) == TypeRole::Collection;
-                    return self.roots.name(root).and_then(of_static).map(|name| match &link {
+                    let is_hub = self.role(self.tree.kind(at)) == TypeRole::Hub;
+                    let name = self.roots.name(root).and_then(of_static).map(|name| match &link {
+                        // An attribute of a class.
+                        Some(inner) if is_hub && inner.starts_with("[\"") => format!("{name}.{}", plain(inner)),
                         Some(inner) if !is_collection && !inner.starts_with('[') => {
                             format!("{name} ({kind}) → {}", plain(inner))
                         }
                         _ => name,
                     });
+                    return name.map(|name| (name, None));
                 }
                 Parent::Object(up) => {
                     let text = self.link(at).unwrap_or_default();
@@ -101,14 +117,15 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
                         link = Some(text);
                     }
                     if let Some(name) = self.tree.address(up).and_then(|entry| self.runtime.named_by(entry)) {
-                        let name = self.tree.node(name).and_then(|name| self.field_of(name));
-                        return name.map(|name| format!("thread-local variable {name}"));
+                        let variable = self.tree.node(name);
+                        let name = variable.and_then(|at| self.holder(at).or_else(|| self.field_of(at)));
+                        return name.map(|name| (format!("thread-local variable {name}"), None));
                     }
                     let kind = self.tree.kind(up);
                     if self.role(kind) == TypeRole::Program && link.as_deref().is_some_and(is_field) {
                         let name = self.type_name(kind);
                         let field = link.unwrap_or_default();
-                        return Some(format!("{name}.{}", plain(&field)));
+                        return Some((format!("{name}.{}", plain(&field)), Some(up)));
                     }
                     at = up;
                 }
@@ -136,11 +153,17 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
     /// address.
     pub(super) fn label(&mut self, object: Addr) -> Option<String> {
         let node = self.tree.node(object)?;
-        // A condition or lock inside of a collection belongs to it.
+        // A condition or lock inside of a collection belongs to it, as does the private part of a latch.
         let node = match self.tree.parent(node) {
-            Some(Parent::Object(up)) if self.role(self.tree.kind(up)) == TypeRole::Collection => up,
+            Some(Parent::Object(up)) => match (self.role(self.tree.kind(node)), self.role(self.tree.kind(up))) {
+                (_, TypeRole::Collection) | (TypeRole::Part, TypeRole::Library) => up,
+                _ => node,
+            },
             _ => node,
         };
+        // The dict of an instance is no collection.
+        let is_dict = self.link(node).is_some_and(|link| link == "__dict__" || link == "(dict)");
+        let node = if is_dict { self.tree.node(object)? } else { node };
         let kind = self.type_name(self.tree.kind(node));
         let own = self.role(self.tree.kind(node)) == TypeRole::Program;
         // Elements of a collection share its name.

@@ -63,6 +63,7 @@ impl NamedRoots {
     pub(super) fn of(rooted: &RuntimeRoots<'_>, names: &mut ObjectNames<'_>) -> NamedRoots {
         let NamedStatics { roots: statics, containers } = rooted.runtime.named_statics();
         let hidden: HashSet<Addr> = containers.iter().copied().collect();
+        let locals = rooted.runtime.thread_local_values();
         let mut all: Vec<(Tier, RootName, Addr)> = Vec::new();
         for root in statics {
             let tier = if root.library { Tier::Library } else { Tier::Static };
@@ -73,6 +74,7 @@ impl NamedRoots {
             let mut own =
                 || names.node(root.object).is_some_and(|node| rooted.runtime.type_role(node.kind) == TypeRole::Program);
             let tier = match tier {
+                Tier::Frame | Tier::Word if locals.contains(&root.object) => Tier::Word,
                 Tier::Word if own() => Tier::Local,
                 // The program's objects name what they have better than a variable that refers to it, too.
                 Tier::Frame if !own() => Tier::Other,

@@ -7,6 +7,7 @@ use crate::causes::holders::absent::{Absent, LARGE};
 use crate::causes::holders::bounds::bound;
 use crate::causes::holders::descent::Holder;
 use crate::causes::holders::elements::beneath;
+use crate::causes::holders::heaviest::heaviest;
 use crate::causes::holders::naming::Namer;
 use crate::causes::holders::roots::RootName;
 use crate::causes::ranking;
@@ -56,7 +57,11 @@ pub(super) fn finding(
         let elements: Vec<Addr> = sample.filter_map(|node| namer.tree.address(*node)).collect();
         namer.runtime.elements_note(kind, &elements)
     });
-    let note = note.map_or_else(String::new, |note| format!(" {note}"));
+    let of_collection = || match holder.container.as_slice() {
+        [one] => namer.tree.address(*one).and_then(|at| namer.runtime.collection_note(at)),
+        _ => None,
+    };
+    let note = note.into_iter().chain(of_collection()).map(|note| format!(" {note}")).collect::<String>();
     let inner: Vec<String> = beneath(namer, &holder.container)
         .into_iter()
         .filter(|(kind, _, bytes)| {
@@ -66,6 +71,7 @@ pub(super) fn finding(
         .map(|(kind, count, bytes)| format!("{} {} ({})", exact(count), namer.type_name(kind).shown(), round(bytes)))
         .collect();
     let inner = if inner.is_empty() { String::new() } else { format!("; in them {}", inner.join(", ")) };
+    let inner = format!("{inner}{}", heaviest(namer, holder));
     let limited = limited(namer, holder);
     let limit = limited.as_ref().map_or_else(String::new, |limit| format!(" It is at its limit ({limit})."));
     let whole = if complete { "live objects" } else { "the objects reached" };
@@ -114,8 +120,27 @@ fn what(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder) -> String {
     if text.is_empty() { "objects".to_owned() } else { text }
 }
 
-/// Threads whose frames or own fields refer to a collection, or to the program's objects that have it.
+/// Threads that a holder is about.
 pub(super) fn users(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder, rooted: &RuntimeRoots<'_>) -> Users {
+    let of_thread = |top: &TreeNode| match namer.root(*top) {
+        Some(RootName::Thread(tid)) => Some(*tid),
+        _ => None,
+    };
+    // Not each thread has a value.
+    let nodes: &[TreeNode] = if holder.top.len() > 1 { &holder.container } else { &holder.top };
+    let threads: Option<Vec<u32>> = nodes.iter().map(of_thread).collect();
+    match threads {
+        Some(mut tids) if tids.len() > 1 => {
+            tids.sort_unstable();
+            tids.dedup();
+            Users { locals: tids, ..Users::default() }
+        }
+        _ => users_of(namer, holder, rooted),
+    }
+}
+
+/// Threads whose frames or own fields refer to a collection, or to the program's objects that have it.
+fn users_of(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder, rooted: &RuntimeRoots<'_>) -> Users {
     let [container] = holder.container.as_slice() else { return Users::default() };
     let mut objects: Vec<Addr> = namer.tree.address(*container).into_iter().collect();
     let mut at = *container;
@@ -129,7 +154,7 @@ pub(super) fn users(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder, rooted: 
         rooted.roots.iter().filter(|root| objects.contains(&root.object)).filter_map(|root| root.thread).collect();
     tids.sort_unstable();
     tids.dedup();
-    Users { tids, objects }
+    Users { tids, objects, locals: Vec::new() }
 }
 
 /// Maximum number of objects by which a thread is known to use a collection.

@@ -86,7 +86,7 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
     }
     session.process.target().expect_scan();
     let (lists, blocks) = session.blocks();
-    let reach = Reach::new(session.process, blocks);
+    let reach = Reach::new(session.process, blocks).without_tracers(session);
     let reached = blocks.marks();
     let scanned = reach.mark_from_roots(session, &reached, progress);
     let pointed = blocks.marks();

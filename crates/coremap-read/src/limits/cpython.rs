@@ -79,3 +79,6 @@ pub const MAX_PY_WEIGHED: usize = 1 << 12;
 
 /// Maximum size of a code object's exception table in bytes. Long generated functions have some 100 KiB.
 pub const MAX_PY_EXCEPTION_TABLE: u64 = 1 << 20;
+
+/// Maximum number of buckets, and of records, of `tracemalloc`'s table.
+pub const MAX_PY_TRACES: u64 = 1 << 26;

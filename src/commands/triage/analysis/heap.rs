@@ -14,6 +14,7 @@ use crate::commands::heapstat::{self, FreeBlockRow, HeapStatOptions, HeapStatRep
 use crate::commands::holders::HolderRow;
 use crate::commands::triage::analysis::budget::Budget;
 use crate::commands::triage::analysis::buffers;
+use crate::commands::triage::analysis::outside::Outside;
 use crate::commands::triage::analysis::suspects::suspects;
 use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
 use crate::commands::triage::analysis::{Found, biggest, counted, plain};
@@ -101,7 +102,9 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     });
     let owned = owned.flatten().map(|report| report.holders).unwrap_or_default();
     let packs = if lists { dotnet::findings::collectible_objects(session) } else { Vec::new() };
-    let owners: Vec<Addr> = owned.iter().map(|row| row.object).chain(packs.iter().map(|pack| pack.0)).collect();
+    let outside = Outside::find(session, tally, (!apart).then_some(share.in_core), budget, progress);
+    let owners = owned.iter().map(|row| row.object).chain(packs.iter().map(|pack| pack.0)).chain(outside.objects());
+    let owners: Vec<Addr> = owners.collect();
     let of_graph = budget.run(session, "retained sizes", (share.used, GRAPH), |budget| {
         let mut graph = Liveness { loaders: dotnet::findings::loader_objects(session), ..Liveness::default() };
         let (mut findings, mut keepers, mut walked) = (Vec::new(), String::new(), Vec::new());
@@ -135,6 +138,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let (mut names_of, mut holders_of) = (HashMap::new(), HashMap::new());
     if let Some((findings, keepers, liveness, with_sizes, labels, held_by, not_read)) = of_graph {
         found.findings.extend(native_owners(&owned, &held_by));
+        found.findings.extend(outside.findings(&held_by));
         found.not_read.extend(not_read);
         (graph, walked) = (liveness, with_sizes);
         names_of.clone_from(&labels);
@@ -143,6 +147,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
             scene.labels.extend(labels);
         }
         found.findings.extend(findings);
+        outside.add_survivors(&mut found.findings, &holders_of);
         buffers.iter_mut().for_each(|finding| finding.text.push_str(&keepers));
     }
     // Runtimes whose graph could not be built.
@@ -392,6 +397,9 @@ fn unreachable(dead: api::Tally, live: u64, largest: Vec<(String, u64)>, rooted:
             let text = garbage(" but not collected yet") + " This is not a leak: a collection would free them.";
             ("unreachable", text, not_reached)
         }
+        Unreached::Kept(why) if rooted.runtime.frees_at_once() => {
+            ("collector-off", garbage(&format!(", but {why}: nothing frees them")), not_reached)
+        }
         Unreached::Kept(why) => ("unreachable", garbage(&format!(", but {why}")), not_reached),
         Unreached::Unknown => (
             "roots-not-read",
@@ -404,7 +412,9 @@ fn unreachable(dead: api::Tally, live: u64, largest: Vec<(String, u64)>, rooted:
         ),
     };
     let read = if rooted.stacks.conservative.is_empty() { "" } else { "; stacks read conservatively" };
-    let finding = Finding::new(id, Severity::Info, text, format!("{evidence}{read}"));
+    // Where counts of references free all but cycles, a disabled collector means that these stay.
+    let severity = if id == "collector-off" { Severity::Warning } else { Severity::Info };
+    let finding = Finding::new(id, severity, text, format!("{evidence}{read}"));
     Some(finding.about(dead.size).known(Confidence::Derived).more("retained").within("managed-heap"))
 }
 

@@ -4,9 +4,11 @@
 mod anonymous;
 mod budget;
 mod buffers;
+mod c_objects;
 mod heap;
 mod lines;
 mod native;
+mod outside;
 mod page_states;
 mod running;
 mod suggested;
@@ -159,10 +161,13 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], used: Option<u64>, me
         session.runtimes().iter().any(|runtime| runtime.small_blocks().is_some_and(|blocks| blocks.sums().is_some()));
     let beside = wholes.get("malloc").copied().filter(|_| beside).unwrap_or(0);
     let heap = wholes.get("managed-heap").copied().unwrap_or(0);
+    // What a runtime clears was written, whatever it is now.
+    let cleared = !measure.is_resident() && session.runtimes().iter().any(|runtime| runtime.clears_objects());
     let whole = |f: &Finding| {
         let id = f.within?;
         let own = *wholes.get(id)?;
         Some(match id {
+            "managed-heap" if cleared => u64::MAX,
             "managed-heap" => own.saturating_add(beside),
             "malloc" if OF_OBJECTS.contains(&f.id) => own.saturating_add(heap),
             _ => own,

@@ -324,7 +324,15 @@ fn ended(session: &Session<'_>, threads: &[ThreadRow], show_data: bool) -> Vec<F
         words: said.as_ref().filter(|_| first.is_none()),
     };
     let exception = |at| runtimes.iter().find_map(|runtime| runtime.object(at)?.exception);
-    oom.into_iter().chain(last_words::crash(&ending, exception)).collect()
+    let mut crash = last_words::crash(&ending, exception);
+    if let Some((finding, thread, address)) =
+        crash.as_mut().zip(ending.thread).zip(ending.address).map(|((f, t), a)| (f, t, a))
+    {
+        if let Some(note) = words().find_map(|words| words.fault(thread, address)) {
+            finding.text.push_str(&format!(" {note}"));
+        }
+    }
+    oom.into_iter().chain(crash).collect()
 }
 
 #[cfg(test)]

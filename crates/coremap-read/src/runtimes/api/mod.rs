@@ -48,11 +48,13 @@ pub use heap::{
 pub(crate) use heap::{RefBatch, all_types};
 pub use holders::{NamedStatics, StaticRoot, TypeRole};
 pub use id::RuntimeId;
-pub use last_words::{FailedAllocation, LastWords, OutOfMemory};
+pub use last_words::{FailedAllocation, KeptFailure, LastWords, OutOfMemory};
 pub use names::FieldKey;
 #[doc(hidden)]
 pub use names::ObjectNames;
-pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};
+pub use native_memory::{
+    AllocationTrace, AllocationTraces, BlockLabel, BlockLabels, OwnedBuffer, Survivors, buffer_at,
+};
 pub use pending::{PendingMethod, PendingSemaphore, PendingTasks, TaskEnd};
 pub use retained_sizes::RetainedSizes;
 pub use roots::FINALIZER_QUEUE;
@@ -65,4 +67,6 @@ pub use space::Space;
 pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
 pub use strings::{Duplicate, StringStat, strings};
 pub use tasks::{AsyncFrame, AsyncFunctions, AsyncTask, AsyncTasks};
-pub use waits::{Activity, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner};
+pub use waits::{
+    Activity, CARRIERS, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
+};

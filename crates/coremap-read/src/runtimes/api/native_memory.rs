@@ -1,5 +1,7 @@
 //! Native memory of a runtime: buffers that objects own, and labels of its malloc blocks.
 
+use std::sync::Arc;
+
 use crate::addr::{Addr, AddrRange};
 use crate::words::BufferMemory;
 
@@ -23,6 +25,41 @@ pub struct BlockLabel {
     pub label: u8,
     /// Requested size in bytes, without the runtime's own header and footer.
     pub size: u64,
+}
+
+/// Where a block was allocated, as the runtime's own tracer recorded it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllocationTrace {
+    /// Address that the allocator returned.
+    pub block: Addr,
+    /// Requested size in bytes.
+    pub size: u64,
+    /// Source file of the innermost function.
+    pub file: Arc<str>,
+    /// Line in it.
+    pub line: u32,
+}
+
+/// All such records of a runtime.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllocationTraces {
+    /// Name of the tracer.
+    pub tracer: &'static str,
+    /// The records.
+    pub list: Vec<AllocationTrace>,
+    /// Memory of the tracer's table. Its pointers to the recorded blocks are no references.
+    pub nodes: Vec<Addr>,
+}
+
+/// Objects of one type that are in nearly empty memory of a small-block allocator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survivors {
+    /// Their type.
+    pub r#type: String,
+    /// Number of them.
+    pub count: u64,
+    /// One of them.
+    pub example: Addr,
 }
 
 /// Labels that a runtime writes at the start of its malloc blocks.

@@ -1,6 +1,6 @@
 //! The interface of a managed runtime, and of its threads, structures and locks.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange};
 use crate::diag::WarningCode;
@@ -9,9 +9,9 @@ use crate::map::{Claims, Confidence, Kind};
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
-    AsyncFunctions, BlockLabels, ClrGc, EventSession, Heap, LastWords, LightFrame, ListedMethods, ManagedCode, Mark,
-    NamedStatics, OwnedBuffer, PendingTasks, RetainedSizes, Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk,
-    TypeIndex, TypeRole, WaitFacts, buffer_at,
+    AllocationTraces, AsyncFunctions, BlockLabels, ClrGc, EventSession, Heap, LastWords, LightFrame, ListedMethods,
+    ManagedCode, Mark, NamedStatics, OwnedBuffer, PendingTasks, RetainedSizes, Roots, RuntimeId, SmallBlocks,
+    StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts, buffer_at,
 };
 
 /// A thread as a runtime sees it.
@@ -254,6 +254,16 @@ pub trait ManagedRuntime: Sync {
         None
     }
 
+    /// What the state of a collection itself says, in words: that equal keys do not meet.
+    fn collection_note(&self, _collection: Addr) -> Option<String> {
+        None
+    }
+
+    /// Values of thread-local variables. A frame that uses one does not own it.
+    fn thread_local_values(&self) -> HashSet<Addr> {
+        HashSet::new()
+    }
+
     /// The number that limits a collection itself, with the name of its field. `None` if it is unlimited or unknown.
     fn limit_of(&self, _collection: Addr) -> Option<(&'static str, u64)> {
         None
@@ -262,6 +272,21 @@ pub trait ManagedRuntime: Sync {
     /// What the state of a collection's elements of one type says, in words: how many are not completed.
     fn elements_note(&self, _kind: TypeIndex, _elements: &[Addr]) -> Option<String> {
         None
+    }
+
+    /// Where blocks of native memory were allocated. `None` if no tracer of the runtime was on.
+    fn allocation_traces(&self) -> Option<&AllocationTraces> {
+        None
+    }
+
+    /// Objects that are numbers with one of these values, by value. No word of memory is equal to such an address.
+    fn numbers(&self, _wanted: &HashSet<u64>) -> HashMap<u64, Addr> {
+        HashMap::new()
+    }
+
+    /// Whether it writes zeros into each object that it allocates: then a page of zeros in an object was written, too.
+    fn clears_objects(&self) -> bool {
+        false
     }
 
     /// The setting that keeps the heap's memory committed, as a clause. `None` if none is known.

@@ -2,6 +2,7 @@
 //! size.
 
 use crate::addr::{Addr, AddrRange};
+use crate::runtimes::api::Survivors;
 
 /// A size class: blocks of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +102,11 @@ pub struct SmallBlock {
 pub trait SmallBlocks: Sync {
     /// Sums over the allocator. `None` if it has no arena.
     fn sums(&self) -> Option<&SmallBlockSums>;
+
+    /// Objects in arenas that are nearly empty, by type, those of the program first.
+    fn survivors(&self) -> Vec<Survivors> {
+        Vec::new()
+    }
 
     /// The block that contains `addr`.
     fn block_at(&self, addr: Addr) -> Option<SmallBlock>;

@@ -47,6 +47,8 @@ pub struct WaitFact {
     pub owners: Vec<WaitOwner>,
     /// How many of them must act.
     pub needs: WaitNeeds,
+    /// The type of the things that are lent, if it is a pool of the program that the party waits for.
+    pub lent: Option<String>,
     /// What the owner does to the object: `held`, `run`, `initialised`.
     pub relation: &'static str,
     /// Whether the owner has certainly ended.
@@ -63,6 +65,16 @@ pub struct WaitFact {
     pub peer: Option<String>,
     /// The structure that proves the wait, in words.
     pub evidence: &'static str,
+}
+
+/// Kind of the executor whose workers are carriers of virtual threads.
+pub const CARRIERS: &str = "scheduler of virtual threads";
+
+impl Executor {
+    /// What a worker is called.
+    pub fn worker(&self) -> &'static str {
+        if self.kind == CARRIERS { "carrier" } else { "worker" }
+    }
 }
 
 /// An executor: a pool of workers with a queue.
@@ -195,6 +207,12 @@ pub trait WaitFacts: Sync {
     fn users(&self, objects: &[Addr]) -> Vec<TaskFact> {
         let _ = objects;
         Vec::new()
+    }
+
+    /// The function outside of managed code that a thread runs, called by its innermost managed method.
+    fn callee(&self, thread: &ThreadRow) -> Option<String> {
+        let _ = thread;
+        None
     }
 
     /// What a thread does, by its frames. `None` if they do not show it.

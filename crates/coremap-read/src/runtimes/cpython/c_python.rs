@@ -1,6 +1,6 @@
 //! One CPython of a process, with what was read of it so far.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
@@ -12,10 +12,10 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::{
-    self, AsyncFunctions, AsyncTask, AsyncTasks, KindBytes, LightThread, ListedMethods, Locks, ManagedCode, ManagedRun,
-    ManagedRuntime, ManagedThread, ManagedThreads, NamedStatics, OwnedBuffer, RetainedSizes, Roots, RuntimeFindings,
-    RuntimeId, SmallBlock, SmallBlockSums, SmallBlocks, StackFrame, StackWalk, Structure, TypeIndex, TypeRole,
-    WaitFacts,
+    self, AllocationTraces, AsyncFunctions, AsyncTask, AsyncTasks, KindBytes, LastWords, LightThread, ListedMethods,
+    Locks, ManagedCode, ManagedRun, ManagedRuntime, ManagedThread, ManagedThreads, NamedStatics, OwnedBuffer,
+    RetainedSizes, Roots, RuntimeFindings, RuntimeId, SmallBlock, SmallBlockSums, SmallBlocks, StackFrame, StackWalk,
+    Structure, Survivors, TypeIndex, TypeRole, WaitFacts,
 };
 use crate::runtimes::cpython::frames::PyCode;
 use crate::runtimes::cpython::heap::Heap;
@@ -35,6 +35,7 @@ pub struct CPython<'p> {
     names: OnceLock<StaticNames>,
     buffers: OnceLock<Vec<OwnedBuffer>>,
     library_modules: OnceLock<HashMap<String, bool>>,
+    traces: OnceLock<Option<AllocationTraces>>,
 }
 
 impl<'p> CPython<'p> {
@@ -53,6 +54,7 @@ impl<'p> CPython<'p> {
                     names: OnceLock::new(),
                     buffers: OnceLock::new(),
                     library_modules: OnceLock::new(),
+                    traces: OnceLock::new(),
                 }),
             }
         }
@@ -236,8 +238,28 @@ impl ManagedRuntime for CPython<'_> {
         self.role_of_type(kind)
     }
 
+    fn named_by(&self, entry: Addr) -> Option<Addr> {
+        self.is_thread_local(entry).then_some(entry)
+    }
+
     fn limit_of(&self, collection: Addr) -> Option<(&'static str, u64)> {
         self.limit_of_cache(collection)
+    }
+
+    fn last_words(&self) -> Option<&dyn LastWords> {
+        Some(self)
+    }
+
+    fn allocation_traces(&self) -> Option<&AllocationTraces> {
+        self.traces.get_or_init(|| self.read_traces()).as_ref()
+    }
+
+    fn numbers(&self, wanted: &HashSet<u64>) -> HashMap<u64, Addr> {
+        self.objects().map(|heap| heap.numbers(wanted)).unwrap_or_default()
+    }
+
+    fn elements_note(&self, kind: TypeIndex, elements: &[Addr]) -> Option<String> {
+        self.note_on_tasks(kind, elements).or_else(|| self.note_on_views(kind, elements))
     }
 
     fn wait_facts(&self) -> Option<&dyn WaitFacts> {
@@ -274,6 +296,11 @@ impl SmallBlocks for CPython<'_> {
             return None;
         }
         self.objects()?.small_blocks()
+    }
+
+    fn survivors(&self) -> Vec<Survivors> {
+        let sums = self.sums();
+        self.objects().zip(sums).map(|(heap, sums)| self.survivors_in(heap, sums)).unwrap_or_default()
     }
 
     fn block_at(&self, addr: Addr) -> Option<SmallBlock> {

@@ -8,6 +8,7 @@ use crate::runtimes::api::{Heap as _, NamedStatics, StaticRoot, TypeIndex, TypeR
 use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::frames::is_of_the_library;
 use crate::runtimes::cpython::objects::PyModule;
+use crate::units::round;
 
 /// Collections of the interpreter and its library.
 const COLLECTIONS: [&str; 12] = [
@@ -24,6 +25,13 @@ const COLLECTIONS: [&str; 12] = [
     "functools._lru_cache_wrapper",
     "weakref.WeakValueDictionary",
 ];
+
+/// The type of views, and the share of the bytes kept that they show at most, in percent, to be worth a word.
+const VIEW: &str = "memoryview";
+const SMALL_VIEW: u64 = 25;
+
+/// The type of thread-local variables.
+const THREAD_LOCAL: &str = "_thread._local";
 
 /// Types that lead nearly everywhere.
 const HUBS: [&str; 6] = ["type", "module", "function", "code", "builtin_function_or_method", "threading.Thread"];
@@ -62,6 +70,30 @@ impl CPython<'_> {
             (module.name, library)
         };
         runtime.interpreters.iter().flat_map(|at| runtime.modules(*at)).map(of_module).collect()
+    }
+
+    /// How little of their buffers views show.
+    pub(super) fn note_on_views(&self, kind: TypeIndex, elements: &[Addr]) -> Option<String> {
+        let heap = self.objects()?;
+        if heap.type_name(kind) != VIEW {
+            return None;
+        }
+        let view = |at: &Addr| self.runtime().view("PyMemoryViewObject", *at);
+        let shown = elements.iter().filter_map(|at| view(at).u64("view.len").ok()).fold(0, u64::saturating_add);
+        let mut owners: Vec<Addr> = elements.iter().filter_map(|at| view(at).ptr("view.obj").ok()).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        let kept = owners.iter().map(|at| heap.own_bytes(*at)).fold(0, u64::saturating_add);
+        (shown.saturating_mul(100) < kept.saturating_mul(SMALL_VIEW))
+            .then(|| format!("Each is a small view of a large buffer: they show {} of {}.", round(shown), round(kept)))
+    }
+
+    /// Whether an object is a thread-local variable (`threading.local`), or of a class derived from it.
+    pub(super) fn is_thread_local(&self, object: Addr) -> bool {
+        let objects = self.runtime().objects();
+        let Some((heap, kind)) = self.objects().zip(objects.type_of(object)) else { return false };
+        let is = |base| heap.type_at(base).is_some_and(|found| found.name == THREAD_LOCAL);
+        objects.bases(kind).any(is)
     }
 
     /// The limit of a cache of `functools.lru_cache`.

@@ -16,6 +16,7 @@ mod findings;
 mod frames;
 pub mod heap;
 mod holders;
+mod last_words;
 mod object;
 pub mod objects;
 pub mod obmalloc;
@@ -25,5 +26,6 @@ mod shape;
 mod structure;
 mod tasks;
 mod threads;
+mod traces;
 
 pub use c_python::CPython;

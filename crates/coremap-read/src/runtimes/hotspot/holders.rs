@@ -1,8 +1,10 @@
 //! Static fields, and the part that each class plays in the question who holds memory.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::addr::Addr;
+use crate::limits;
 use crate::memory::Memory;
 use crate::runtimes::api::{NamedStatics, StaticRoot, TypeIndex, TypeRole};
 use crate::runtimes::hotspot::HotSpot;
@@ -19,7 +21,7 @@ const COLLECTIONS: [&str; 9] = ["Map", "Set", "List", "Queue", "Deque", "Vector"
 const HUBS: [&str; 5] =
     ["java.lang.Thread", "java.lang.Class", "java.lang.ClassLoader", "java.lang.ThreadGroup", "java.lang.Module"];
 
-fn is_library(class: &str) -> bool {
+pub(super) fn is_library(class: &str) -> bool {
     LIBRARY.iter().any(|package| class.starts_with(package))
 }
 
@@ -67,6 +69,26 @@ impl HotSpot<'_> {
     pub(super) fn thread_local_of(&self, entry: Addr) -> Option<Addr> {
         let class = self.classes().class_of(entry).filter(|class| class.name == THREAD_LOCAL)?;
         reference(self.classes(), &class, entry, "referent")
+    }
+
+    /// Values of thread-local variables of all threads.
+    pub(super) fn values_of_threads(&self) -> HashSet<Addr> {
+        let (classes, mut out) = (self.classes(), HashSet::new());
+        let get = |object: Addr, field: &str| reference(classes, &*classes.class_of(object)?, object, field);
+        let Some(heap) = self.objects() else { return out };
+        let mut reader = crate::runtimes::api::Heap::reader(heap);
+        for record in self.all_threads().by_address.values() {
+            let Some(thread) = &record.object else { continue };
+            let table = get(thread.address, "threadLocals").and_then(|map| get(map, "table"));
+            let Some(table) = table else { continue };
+            let mut entries = Vec::new();
+            reader.each(table.get(), |_, to| {
+                entries.push(Addr::new(to));
+                entries.len() < limits::MAX_QUEUED_TASKS
+            });
+            out.extend(entries.into_iter().filter_map(|entry| get(entry, "value")));
+        }
+        out
     }
 
     /// How many futures are not completed, or how little of their arrays views show.

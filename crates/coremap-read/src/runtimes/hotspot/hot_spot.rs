@@ -252,8 +252,20 @@ impl ManagedRuntime for HotSpot<'_> {
         self.thread_local_of(entry)
     }
 
+    fn collection_note(&self, collection: Addr) -> Option<String> {
+        self.note_on_keys(collection)
+    }
+
+    fn thread_local_values(&self) -> HashSet<Addr> {
+        self.values_of_threads()
+    }
+
     fn elements_note(&self, kind: TypeIndex, elements: &[Addr]) -> Option<String> {
         self.note_on(kind, elements)
+    }
+
+    fn clears_objects(&self) -> bool {
+        true
     }
 
     fn heap_setting(&self) -> Option<String> {

@@ -1,8 +1,11 @@
 //! The end of the process: an OutOfMemoryError that ends the VM.
 
+use crate::addr::Addr;
 use crate::facts::ThreadRow;
+use crate::memory::Memory;
 use crate::runtimes::api::{LastWords, OutOfMemory};
 use crate::runtimes::hotspot::HotSpot;
+use crate::runtimes::hotspot::roots::on_stacks;
 use crate::units::round;
 
 /// The function that reports an OutOfMemoryError (src/hotspot/share/utilities/debug.cpp). It ends the VM if a flag says
@@ -12,6 +15,9 @@ const REPORT: &str = "report_java_out_of_memory";
 /// Flags by which an OutOfMemoryError ends the VM, and its handler of signals.
 const ENDS: [&str; 2] = ["CrashOnOutOfMemoryError", "ExitOnOutOfMemoryError"];
 const HANDLER: &str = "JVM_handle_linux_signal";
+
+/// Addresses below this one are taken for an offset from null.
+const NEAR_NULL: u64 = 16 << 20;
 
 /// Share of the limit, in percent, from which the heap counts as full.
 const FULL: u64 = 80;
@@ -25,7 +31,44 @@ impl HotSpot<'_> {
     }
 }
 
+impl HotSpot<'_> {
+    /// Fields of type `long` that are 0, of an object on the thread's stack whose class has the method that failed.
+    fn null_address(&self, tid: u32, method: Addr) -> Option<String> {
+        let classes = self.classes();
+        let class = classes.klass(classes.method(method)?.holder)?;
+        let fields = classes.declared_fields(class.address);
+        let longs: Vec<_> = fields.iter().filter(|field| !field.is_static && field.descriptor == "J").collect();
+        let mut objects: Vec<Addr> = on_stacks(self)
+            .into_iter()
+            .filter(|(of, object)| {
+                *of == tid && classes.class_of(*object).is_some_and(|of| of.address == class.address)
+            })
+            .map(|(_, object)| object)
+            .collect();
+        objects.sort_unstable();
+        objects.dedup();
+        // Of several objects it is not known which one the method had.
+        let [object] = objects.as_slice() else { return None };
+        let is_null = |offset| classes.vm.memory.u64(object.wrapping_add(offset)) == Ok(0);
+        let null = longs.iter().find(|field| is_null(field.offset))?;
+        Some(format!("{}.{}", class.name, null.name))
+    }
+}
+
 impl LastWords for HotSpot<'_> {
+    fn fault(&self, thread: &ThreadRow, address: Addr) -> Option<String> {
+        let first = thread.frames.first().filter(|frame| frame.runtime.is_some())?;
+        if address.get() >= NEAR_NULL {
+            return None;
+        }
+        // A null reference is an exception. Other memory is only reached by its address.
+        let null = first.method_desc.and_then(|method| self.null_address(thread.tid, method));
+        let null = null.map_or_else(String::new, |field| format!(": {field} is 0 (null)"));
+        Some(format!(
+            "Java code reaches such an address only through Unsafe or foreign memory, as an offset from null{null}."
+        ))
+    }
+
     fn out_of_memory(&self, thread: &ThreadRow) -> Option<OutOfMemory> {
         let reports = |method: &str| method.contains(REPORT);
         let by_name = thread.frames.iter().any(|frame| frame.method.as_deref().is_some_and(reports));

@@ -14,6 +14,7 @@ mod findings;
 pub mod heap;
 mod holders;
 mod hot_spot;
+mod keys;
 mod last_words;
 mod nmt;
 mod object;

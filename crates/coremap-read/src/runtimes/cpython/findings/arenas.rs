@@ -7,7 +7,7 @@ use crate::runtimes::cpython::CPython;
 use crate::units::{count, exact, round};
 
 /// An arena with less than this percentage in use counts as nearly empty.
-const NEARLY_EMPTY: u64 = 25;
+pub(in crate::runtimes::cpython) const NEARLY_EMPTY: u64 = 25;
 
 /// Free memory in arenas is a warning from this percentage of all arenas, and this many bytes.
 const WARNING_PERCENT: u64 = 30;

@@ -9,6 +9,8 @@ mod large;
 mod namespaces;
 mod referrers;
 
+pub(super) use arenas::NEARLY_EMPTY;
+
 use crate::addr::Addr;
 use crate::facts::{Finding, Severity};
 use crate::map::Confidence;

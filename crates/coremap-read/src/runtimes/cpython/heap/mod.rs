@@ -17,7 +17,8 @@
 //! | `arena_index` | the arena at an address |
 //! | `source` | words of the heap, by address |
 //! | `walk`, `reader` | heap walks; single objects |
-//! | `fields` | names of references |
+//! | `survivors` | objects in nearly empty arenas; numbers by value |
+//! | `fields`, `locals` | names of references |
 
 mod arena_index;
 mod arena_map;
@@ -27,9 +28,11 @@ mod classify;
 mod deque;
 mod fields;
 mod inner_frames;
+mod locals;
 mod owned;
 mod reader;
 mod source;
+mod survivors;
 mod tracked;
 mod types;
 mod visit;
@@ -299,7 +302,7 @@ impl BlockHeap for Heap<'_> {
     }
 
     fn link_name(&self, object: Addr, offset: u64) -> Option<String> {
-        self.name_of_entry(object, offset)
+        self.name_of_entry(object, offset).or_else(|| self.name_of_local(object, offset))
     }
 }
 

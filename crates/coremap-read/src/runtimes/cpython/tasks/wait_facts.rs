@@ -1,14 +1,15 @@
 //! Tasks as parties of the wait graph: what each waits for, and the locks that it is inside of.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::find::{PendingTask, TaskFinder};
 use crate::addr::Addr;
 use crate::map::Confidence;
-use crate::runtimes::api::{PartyId, TaskFact, WaitFact, WaitOwner};
+use crate::runtimes::api::{PartyId, TaskFact, TypeIndex, WaitFact, WaitNeeds, WaitOwner};
 use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::frames::is_of_the_library;
 use crate::runtimes::cpython::threads::{first_argument, held_by_frame};
+use crate::units::{self, exact};
 
 /// The file with asyncio's locks.
 const LOCKS: &str = "/asyncio/locks.py";
@@ -42,6 +43,10 @@ impl CPython<'_> {
                     object: lock,
                     r#type: self.type_name_of(lock),
                     owners: held.get(&lock).into_iter().flatten().map(owner).collect(),
+                    needs: match self.type_name_of(lock) {
+                        Some(kind) if kind.ends_with("Semaphore") => WaitNeeds::Any,
+                        _ => WaitNeeds::All,
+                    },
                     relation: "held",
                     evidence: how::WITH,
                     ..WaitFact::default()
@@ -70,6 +75,28 @@ impl CPython<'_> {
             TaskFact { address: task.address, name: task.name.clone(), place: own.next(), caller: own.next(), wait }
         };
         tasks.iter().zip(wanted).map(fact).collect()
+    }
+
+    /// How many of some tasks are pending, and what most of these await.
+    pub(in crate::runtimes::cpython) fn note_on_tasks(&self, kind: TypeIndex, elements: &[Addr]) -> Option<String> {
+        let name = self.objects()?.type_of_kind(kind)?.name.clone();
+        if name.rsplit('.').next() != Some("Task") {
+            return None;
+        }
+        let pending: HashMap<Addr, TaskFact> = self.task_facts().into_iter().map(|task| (task.address, task)).collect();
+        let mut ways: BTreeMap<(Option<&str>, Option<&str>), u64> = BTreeMap::new();
+        let mut count = 0_u64;
+        for task in elements.iter().filter_map(|at| pending.get(at)) {
+            let awaits = task.wait.as_ref().and_then(|wait| wait.r#type.as_deref());
+            *ways.entry((task.place.as_deref(), awaits)).or_default() += 1;
+            count += 1;
+        }
+        let all = units::count(elements.len() as u64, "task");
+        let ((place, awaits), most) = ways.into_iter().max_by_key(|(_, number)| *number)?;
+        let place = place.map_or_else(String::new, |place| format!(" in {place}"));
+        let awaits = awaits.map_or_else(|| "is ready to run".to_owned(), |kind| format!("awaits a {kind}"));
+        let each = if most == count { "each".to_owned() } else { format!("each of {}", exact(most)) };
+        Some(format!("{} of {all} are pending: {each}{place} {awaits}.", exact(count)))
     }
 
     /// The lock that a task's innermost coroutine acquires.

@@ -1,6 +1,7 @@
 //! Columns of a thread besides its stack: name, state, wait, exception, role.
 
 use super::list::PyThread;
+use super::wait_facts::HOLDS_GIL;
 use super::waits;
 use crate::addr::Addr;
 use crate::bytes::printable;
@@ -47,7 +48,7 @@ impl CPython<'_> {
         words.extend(inside.filter(|number| *number != 0).map(|number| format!("in sub-interpreter {number}")));
         let of_gil = |thread: &PyThread| {
             let gil = thread.gil?;
-            (gil.locked && gil.holder == thread.address).then_some("holds the GIL")
+            (gil.locked && gil.holder == thread.address).then_some(HOLDS_GIL)
         };
         let holds = threads.of(row.tid).find_map(of_gil);
         words.extend(holds.or_else(|| self.activity(known, row.tid)).map(str::to_owned));

@@ -7,7 +7,9 @@
 //! | `gil` | the GIL |
 //! | `waits` | what threads wait for, by their frames and system calls |
 //! | `describe` | the columns of a thread in reports |
+//! | `callee` | the function in C that a thread is in |
 
+mod callee;
 mod describe;
 mod executors;
 mod gil;

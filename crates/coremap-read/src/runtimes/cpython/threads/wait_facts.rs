@@ -3,17 +3,22 @@
 use std::collections::HashMap;
 
 use super::executors::{Pool, in_file};
+use super::list::PyThread;
+use super::waits;
 use crate::addr::Addr;
 use crate::facts::{ThreadRow, WaitRow};
+use crate::limits;
 use crate::map::Confidence;
 use crate::runtimes::api::{
     Activity, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
 };
 use crate::runtimes::cpython::CPython;
+use crate::runtimes::cpython::frames::{PyFrame, is_of_the_library};
+use crate::targets::Thread;
 use crate::words::WaitKind;
 
 /// Words of a thread's state, with what it does.
-const ACTIVITIES: [(&str, Activity); 11] = [
+const ACTIVITIES: [(&str, Activity); 13] = [
     ("reads from a socket", Activity::SocketRead),
     ("writes to a socket", Activity::SocketWrite),
     ("reads from a connection", Activity::Pipe),
@@ -25,12 +30,24 @@ const ACTIVITIES: [(&str, Activity); 11] = [
     ("sleeps", Activity::Sleep),
     ("runs an event loop", Activity::Select),
     ("reads", Activity::File),
+    ("writes", Activity::File),
+    ("waits for a file's lock", Activity::File),
 ];
 
 /// Types whose `with` statement takes one of several places.
 const PLACES: [&str; 2] = ["threading.Semaphore", "threading.BoundedSemaphore"];
 
+/// Words of the state of a thread that has the GIL.
+pub(super) const HOLDS_GIL: &str = "holds the GIL";
+
+/// Words of the state of a thread that takes from a queue, and the name by which code puts into one.
+const TAKES: &str = "waits for a queue item";
+const PUTS: &str = "put";
+
 mod how {
+    pub(super) const LENT: &str = "it waits in a function that also puts back, and others are beyond that call";
+    pub(super) const QUEUE: &str = "it takes from a queue";
+    pub(super) const GIL: &str = "the thread waits in a system call at the GIL; the GIL's last_holder";
     pub(super) const QUEUED: &str = "the future is in the executor's _work_queue";
     pub(super) const RUNS: &str = "a worker's _WorkItem has the future";
     pub(super) const WITH: &str = "the owner is inside the lock's with statement";
@@ -60,6 +77,88 @@ fn future(pools: &[Pool], wait: &WaitRow) -> Option<WaitFact> {
     })
 }
 
+impl CPython<'_> {
+    fn system_thread(&self, tid: u32) -> Option<&Thread> {
+        self.runtime().process.threads().iter().find(|thread| thread.tid == tid)
+    }
+
+    /// Whether a thread waits for an item of a queue for nobody in particular. Whoever also puts back borrows things.
+    fn is_consumer(&self, row: &ThreadRow) -> bool {
+        if !row.state.as_deref().is_some_and(|state| state.contains(TAKES)) {
+            return false;
+        }
+        let codes = &self.all_code().codes;
+        let own = self
+            .all_threads()
+            .of(row.tid)
+            .flat_map(PyThread::frames)
+            .filter(|frame| codes.code(frame.code).is_some_and(|code| !is_of_the_library(code.file())));
+        // Only the function that takes, and the one that called it.
+        own.take(2).all(|frame| !self.uses_name(frame, PUTS))
+    }
+
+    /// The wait for an item of a queue that lends things: other threads are beyond the same call in the same function.
+    fn borrowed(&self, row: &ThreadRow, wait: &WaitRow, rows: &[ThreadRow]) -> Option<WaitFact> {
+        row.state.as_deref().filter(|state| state.contains(TAKES))?;
+        let codes = &self.all_code().codes;
+        let own = |tid: u32| {
+            self.all_threads()
+                .of(tid)
+                .flat_map(PyThread::frames)
+                .filter(|frame| codes.code(frame.code).is_some_and(|code| !is_of_the_library(code.file())))
+        };
+        let lends = own(row.tid).take(2).find(|frame| self.uses_name(frame, PUTS))?;
+        let (code, of) = (lends.code, waits::first_argument(self.runtime(), lends));
+        let waits_too = |other: &ThreadRow| other.waits_for.as_ref().is_some_and(|known| known.object == wait.object);
+        let is_inside = |other: &&ThreadRow| {
+            let same = |frame: &PyFrame| frame.code == code && waits::first_argument(self.runtime(), frame) == of;
+            !waits_too(other) && own(other.tid).any(same)
+        };
+        let owner = |tid| WaitOwner { party: PartyId::Thread(tid), confidence: Confidence::Derived };
+        let owners: Vec<WaitOwner> = rows.iter().filter(is_inside).map(|other| owner(other.tid)).collect();
+        (!owners.is_empty()).then(|| WaitFact {
+            object: wait.object,
+            r#type: wait.r#type.clone(),
+            owners,
+            needs: WaitNeeds::Any,
+            relation: "lent",
+            evidence: how::LENT,
+            ..WaitFact::default()
+        })
+    }
+
+    /// Whether the code of a frame uses an attribute or global of this name.
+    fn uses_name(&self, frame: &PyFrame, name: &str) -> bool {
+        let objects = self.runtime().objects();
+        let names = self.runtime().view("PyCodeObject", frame.code).ptr("co_names").ok();
+        let count = names.and_then(|names| u64::try_from(objects.ob_size(names)?).ok()).unwrap_or(0);
+        let first = self.runtime().layout.positive("PyTupleObject", "ob_item").unwrap_or(0);
+        let item = |i: u64| objects.ptr_at(names?, first.checked_add(8 * i)?);
+        let is = |at: Addr| objects.is_str(at) && objects.name(at).as_deref() == Some(name);
+        (0..count.min(limits::MAX_PY_SLOTS)).filter_map(item).any(is)
+    }
+
+    /// The wait of a thread for the GIL.
+    fn gil_wait(&self, tid: u32) -> Option<WaitFact> {
+        let futex = waits::futex(self.system_thread(tid)?)?;
+        let threads = self.all_threads();
+        let gil = threads
+            .of(tid)
+            .filter_map(|thread| thread.gil)
+            .find(|gil| gil.range.is_some_and(|range| range.contains(futex)))?;
+        let holder = threads.at(gil.holder).filter(|_| gil.locked).and_then(|thread| thread.tid);
+        let owner = |tid| WaitOwner { party: PartyId::Thread(tid), confidence: Confidence::Exact };
+        Some(WaitFact {
+            object: gil.range?.start,
+            what: Some("the GIL".to_owned()),
+            owners: holder.filter(|holder| *holder != tid).map(owner).into_iter().collect(),
+            relation: "held",
+            evidence: how::GIL,
+            ..WaitFact::default()
+        })
+    }
+}
+
 impl WaitFacts for CPython<'_> {
     fn waits(&self, rows: &[ThreadRow]) -> Vec<(PartyId, WaitFact)> {
         let mut held: HashMap<Addr, Vec<u32>> = HashMap::new();
@@ -74,9 +173,19 @@ impl WaitFacts for CPython<'_> {
         }
         let pools = self.pools();
         let of_row = |row: &ThreadRow| {
+            if let Some(fact) = self.gil_wait(row.tid) {
+                return Some((PartyId::Thread(row.tid), fact));
+            }
             let wait = row.waits_for.as_ref()?;
             let kind = wait.r#type.as_deref().unwrap_or_default();
             if let Some(fact) = future(&pools, wait) {
+                return Some((PartyId::Thread(row.tid), fact));
+            }
+            if self.is_consumer(row) {
+                let fact = WaitFact { object: wait.object, r#type: wait.r#type.clone(), ..WaitFact::default() };
+                return Some((PartyId::Thread(row.tid), WaitFact { idle: true, evidence: how::QUEUE, ..fact }));
+            }
+            if let Some(fact) = self.borrowed(row, wait, rows) {
                 return Some((PartyId::Thread(row.tid), fact));
             }
             let places = PLACES.contains(&kind);
@@ -131,8 +240,18 @@ impl WaitFacts for CPython<'_> {
         if count == 0 { Vec::new() } else { vec![RequestSet { kind, count, threads, ..RequestSet::default() }] }
     }
 
+    fn callee(&self, thread: &ThreadRow) -> Option<String> {
+        let system = self.system_thread(thread.tid).filter(|system| waits::is_in_user_code(system))?;
+        let state = self.all_threads().of(thread.tid).find(|state| !state.runs.is_empty())?;
+        CPython::callee(self, state, system)
+    }
+
     fn activity(&self, thread: &ThreadRow) -> Option<Activity> {
         let state = thread.state.as_deref()?;
+        // Who has it and is in no system call runs, whatever its frames say.
+        if state.contains(HOLDS_GIL) && self.system_thread(thread.tid).is_some_and(waits::is_in_user_code) {
+            return Some(Activity::Runs);
+        }
         ACTIVITIES.iter().find(|(words, _)| state.contains(words)).map(|(_, activity)| *activity)
     }
 }

@@ -42,17 +42,23 @@ const FUNCTIONS: [(&str, &str, &str, bool); 26] = [
 ];
 
 /// System calls that threads wait in, with their number on x86_64 (arch/x86/entry/syscalls/syscall_64.tbl).
-const CALLS: [(u64, &str); 20] = [
+const CALLS: [(u64, &str); 26] = [
     (0, "reads"),
+    (1, "writes"),
     (7, "waits for files to be ready"),
     (19, "reads"),
+    (20, "writes"),
     (23, "sleeps, or waits for files to be ready"),
     (35, "sleeps"),
     (42, "connects"),
     (43, "waits for a connection"),
+    (44, "writes to a socket"),
     (45, "reads from a socket"),
+    (46, "writes to a socket"),
     (47, "reads from a socket"),
     (61, "waits for a process to end"),
+    (72, "waits for a file's lock"),
+    (73, "waits for a file's lock"),
     (FUTEX, "waits for a lock"),
     (230, "sleeps"),
     (232, "waits for files to be ready"),
@@ -117,6 +123,11 @@ pub(super) fn may_wait_for_threads(thread: &Thread) -> bool {
 pub(super) fn futex(thread: &Thread) -> Option<Addr> {
     let waits = register(thread, "orig_rax") == Some(FUTEX);
     register(thread, "rdi").filter(|_| waits).map(Addr::new)
+}
+
+/// Whether a thread is in no system call.
+pub(super) fn is_in_user_code(thread: &Thread) -> bool {
+    register(thread, "orig_rax").is_some_and(|call| call == u64::MAX)
 }
 
 fn register(thread: &Thread, name: &str) -> Option<u64> {

@@ -70,6 +70,15 @@ pub(super) fn roots(vm: &HotSpot<'_>) -> Roots {
     roots
 }
 
+/// Objects on the stacks of all Java threads, by thread.
+pub(super) fn on_stacks(vm: &HotSpot<'_>) -> Vec<(u32, Addr)> {
+    let mut roots = Roots::default();
+    if let Some(heap) = vm.objects() {
+        stacks::read(heap, vm.java_threads(), &mut roots);
+    }
+    roots.all.iter().filter_map(|root| Some((root.thread?, root.object))).collect()
+}
+
 /// Adds the mirrors of classes whose loaders are never collected. Other classes live as long as their loader or an
 /// instance, which are found through fields of objects.
 fn of_classes(classes: &Classes<'_>, roots: &mut Roots) {

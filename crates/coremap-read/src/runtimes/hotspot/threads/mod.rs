@@ -2,8 +2,10 @@
 //! they hold or wait for. Frames are in `code`.
 
 mod anchors;
+mod carriers;
 mod chunk;
 mod claims;
+mod lent;
 mod list;
 mod monitors;
 mod records;

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
+use super::carriers::SIGNALLER;
+use super::lent::OnStacks;
 use crate::addr::Addr;
 use crate::facts::{FrameRow, ThreadRow, WaitRow};
 use crate::limits;
@@ -75,17 +77,17 @@ struct Pool {
 }
 
 impl HotSpot<'_> {
-    fn class_name(&self, object: Addr) -> Option<String> {
+    pub(super) fn class_name(&self, object: Addr) -> Option<String> {
         Some(self.classes().class_of(object)?.name.clone())
     }
 
     /// The object in a field. `None` if it is null or the class has no such field.
-    fn get(&self, object: Addr, field: &str) -> Option<Addr> {
+    pub(in crate::runtimes::hotspot) fn get(&self, object: Addr, field: &str) -> Option<Addr> {
         let class = self.classes().class_of(object)?;
         reference(self.classes(), &class, object, field)
     }
 
-    fn tid_of(&self, thread_object: Addr) -> Option<u32> {
+    pub(super) fn tid_of(&self, thread_object: Addr) -> Option<u32> {
         let threads = self.all_threads();
         threads.by_address.get(threads.by_object.get(&thread_object)?)?.tid
     }
@@ -129,7 +131,7 @@ impl HotSpot<'_> {
     }
 
     /// The first objects beyond a collection's own nodes and arrays.
-    fn contents(&self, collection: Addr) -> Vec<Addr> {
+    pub(super) fn contents(&self, collection: Addr) -> Vec<Addr> {
         let Some(heap) = self.objects() else { return Vec::new() };
         let mut reader = heap.reader();
         let (mut seen, mut queue) = (HashSet::from([collection]), VecDeque::from([collection]));
@@ -262,16 +264,38 @@ fn in_method(frame: &FrameRow, part: &str) -> bool {
 
 impl WaitFacts for HotSpot<'_> {
     fn waits(&self, threads: &[ThreadRow]) -> Vec<(PartyId, WaitFact)> {
-        let (pools, initialising) = (self.pools(), self.initialising());
-        let of_thread = |thread: &ThreadRow| {
+        let (pools, initialising, carried) = (self.pools(), self.initialising(), self.carried());
+        let parked_for_future = |thread: &ThreadRow| {
             let row = thread.waits_for.as_ref()?;
-            Some((PartyId::Thread(thread.tid), self.wait_of(row, &thread.frames, &pools, &initialising)?))
+            (row.r#type.as_deref() == Some(SIGNALLER)).then_some(row.object)
+        };
+        let mounted =
+            |thread: &ThreadRow| carried.blockers.iter().find(|(tid, _)| *tid == thread.tid).map(|(_, row)| row);
+        let blocked = |thread: &ThreadRow| {
+            let of_carrier = || mounted(thread).map(|row| row.object);
+            parked_for_future(thread).or_else(of_carrier)
+        };
+        // Stacks are read only if something on them is asked for.
+        let asks = threads.iter().any(|thread| blocked(thread).is_some() || self.may_borrow(thread));
+        let stacks = if asks { self.objects_on_stacks() } else { OnStacks::new() };
+        let of_thread = |thread: &ThreadRow| {
+            let fact = match (blocked(thread), thread.waits_for.as_ref()) {
+                (Some(blocker), _) => self
+                    .completable(thread.tid, blocker, &stacks)
+                    .or_else(|| mounted(thread).map(|row| self.of_mounted(row))),
+                (None, Some(row)) => self
+                    .wait_of(row, &thread.frames, &pools, &initialising)
+                    .or_else(|| if self.may_borrow(thread) { self.borrows(thread, &stacks) } else { None })
+                    .or_else(|| self.consumes(thread)),
+                (None, None) => None,
+            };
+            Some((PartyId::Thread(thread.tid), fact?))
         };
         threads.iter().filter_map(of_thread).collect()
     }
 
     fn executors(&self, _threads: &[ThreadRow]) -> Vec<Executor> {
-        self.pools().into_values().map(|pool| pool.row).collect()
+        self.pools().into_values().map(|pool| pool.row).chain(self.carried().scheduler).collect()
     }
 
     fn requests(&self, threads: &[ThreadRow]) -> Vec<RequestSet> {

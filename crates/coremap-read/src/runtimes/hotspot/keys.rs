@@ -1,0 +1,128 @@
+//! Keys of hash maps whose class has no `hashCode`: they are compared by identity, so equal keys never meet.
+
+use std::collections::HashSet;
+
+use crate::addr::Addr;
+use crate::limits;
+use crate::memory::Memory;
+use crate::runtimes::api::Heap as _;
+use crate::runtimes::hotspot::HotSpot;
+use crate::runtimes::hotspot::holders::is_library;
+use crate::units::{count, exact};
+
+/// Classes of maps whose nodes have a key and a next node, and the field of a set with its map.
+const MAPS: [&str; 3] = ["java.util.HashMap", "java.util.concurrent.ConcurrentHashMap", "java.util.Hashtable"];
+const MAP_OF_SET: &str = "map";
+
+/// Number of keys that are compared, and the least that prove something.
+const KEYS: usize = 1 << 13;
+const LEAST: usize = 64;
+
+/// Maximum depth of a key's fields, and maximum characters of a text.
+const DEPTH: usize = 2;
+const TEXT: usize = 200;
+
+/// The method that a class without it inherits from `java.lang.Object`.
+const HASH: &str = ".hashCode()";
+const OBJECT: &str = "java.lang.Object";
+
+impl HotSpot<'_> {
+    /// What the keys of a map say, if they are compared by identity though many are equal.
+    pub(super) fn note_on_keys(&self, collection: Addr) -> Option<String> {
+        let map = if self.is_map(collection) { collection } else { self.get(collection, MAP_OF_SET)? };
+        let keys = self.keys_of(Some(map).filter(|map| self.is_map(*map))?);
+        let class = self.classes().class_of(*keys.first()?)?;
+        let alike = keys.iter().all(|key| self.classes().class_of(*key).is_some_and(|of| of.address == class.address));
+        if keys.len() < LEAST || !alike || is_library(&class.name) || self.has_hash(class.address)? {
+            return None;
+        }
+        let contents: HashSet<String> = keys.iter().map(|key| self.content(*key, DEPTH)).collect();
+        (contents.len().saturating_mul(2) <= keys.len()).then(|| {
+            format!(
+                "{} has no hashCode, so its keys are compared by identity: of {} that were read, only {} differ in \
+                 content.",
+                class.name,
+                count(keys.len() as u64, "key"),
+                exact(contents.len() as u64)
+            )
+        })
+    }
+
+    fn is_map(&self, object: Addr) -> bool {
+        let Some(class) = self.classes().class_of(object) else { return false };
+        let mut all = self.classes().with_superclasses(class.address);
+        all.any(|at| self.classes().klass(at).is_some_and(|of| MAPS.contains(&of.name.as_str())))
+    }
+
+    fn keys_of(&self, map: Addr) -> Vec<Addr> {
+        let (Some(table), Some(heap)) = (self.get(map, "table"), self.objects()) else { return Vec::new() };
+        let mut nodes = Vec::new();
+        heap.reader().each(table.get(), |_, to| {
+            nodes.push(Addr::new(to));
+            nodes.len() < KEYS
+        });
+        let mut out = Vec::new();
+        for first in nodes {
+            let mut at = Some(first);
+            while let Some(node) = at.filter(|_| out.len() < KEYS) {
+                out.extend(self.get(node, "key"));
+                at = self.get(node, "next").filter(|next| *next != node);
+                // A node without a key is of another kind, and has no end.
+                if self.get(node, "key").is_none() {
+                    break;
+                }
+            }
+        }
+        out
+    }
+
+    /// Whether a class, or one above it below `Object`, has a `hashCode` of its own. `None` if that cannot be read.
+    fn has_hash(&self, class: Addr) -> Option<bool> {
+        let (classes, vm) = (self.classes(), self.vm());
+        let data = vm.tables.offset("Array<Method*>", "_data").unwrap_or(8);
+        for at in classes.with_superclasses(class) {
+            if classes.klass(at)?.name == OBJECT {
+                return Some(false);
+            }
+            let methods = vm.at("InstanceKlass", at).ptr("_methods").ok()?;
+            let number = u64::from(vm.memory.u32(methods).ok()?).min(limits::MAX_SHOWN_ROWS as u64);
+            for i in 0..number {
+                let method = vm.memory.ptr(methods.checked_add(data)?.checked_add(8 * i)?).ok()?;
+                if classes.method(method)?.name.ends_with(HASH) {
+                    return Some(true);
+                }
+            }
+        }
+        None
+    }
+
+    /// Values of an object's fields, as a text to compare.
+    fn content(&self, object: Addr, depth: usize) -> String {
+        let classes = self.classes();
+        if let Some(text) = classes.string(object, TEXT) {
+            return text;
+        }
+        let Some(class) = classes.class_of(object).filter(|class| depth > 0 && !class.is_array()) else {
+            return object.to_string();
+        };
+        let mut out = String::new();
+        for at in classes.with_superclasses(class.address) {
+            for field in classes.declared_fields(at).iter().filter(|field| !field.is_static && !field.injected) {
+                let place = object.wrapping_add(field.offset);
+                let value = match (field.is_reference(), field.descriptor.as_str()) {
+                    (true, _) => match classes.reference(place).ok().filter(|at| !at.is_null()) {
+                        Some(to) => self.content(to, depth - 1),
+                        None => String::new(),
+                    },
+                    (false, "J" | "D") => format!("{:?}", classes.vm.memory.peek_u64(place).ok()),
+                    (false, "I" | "F") => format!("{:?}", classes.vm.memory.u32(place).ok()),
+                    (false, "S" | "C") => format!("{:?}", classes.vm.memory.u32(place).ok().map(|v| v & 0xffff)),
+                    (false, _) => format!("{:?}", classes.vm.memory.u32(place).ok().map(|v| v & 0xff)),
+                };
+                out.push_str(&value);
+                out.push('|');
+            }
+        }
+        out
+    }
+}

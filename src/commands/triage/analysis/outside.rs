@@ -1,0 +1,123 @@
+//! What a managed heap keeps outside of itself, or in spite of itself: native memory behind objects, blocks that nothing
+//! leads to, exceptions of failed allocations, and objects that keep nearly empty arenas.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::causes::last_words;
+use crate::causes::native_owner::{self, Owned};
+use crate::commands::triage::analysis::budget::Budget;
+use crate::commands::triage::analysis::c_objects::{self, Owner};
+use crate::commands::triage::analysis::tally::{Subject, Tally};
+use crate::progress::Progress;
+use crate::report::Finding;
+use crate::runtimes::api::{KeptFailure, ManagedRuntime, SmallBlockSums, Survivors};
+use crate::session::Session;
+use crate::units::exact;
+
+/// Bytes processed per second by each pass.
+const GRAPH: u64 = 200 << 20;
+
+/// Minimum free share of arenas in percent, and minimum bytes, that are worth a pass.
+const MUCH: u64 = 20;
+const LARGE: u64 = 16 << 20;
+
+/// All of it, before the holders of its objects are known.
+#[derive(Default)]
+pub(super) struct Outside {
+    owners: Vec<Owner>,
+    lost: Vec<Finding>,
+    kept: Vec<KeptFailure>,
+    survivors: Vec<Survivors>,
+}
+
+impl Outside {
+    /// `in_core`: bytes of the heap, if its objects are blocks of malloc themselves.
+    pub(super) fn find(
+        session: &Session<'_>,
+        tally: &Tally,
+        in_core: Option<u64>,
+        budget: &mut Budget,
+        progress: &Progress,
+    ) -> Outside {
+        let runtimes = session.runtimes();
+        let mut out = Outside { survivors: survivors(&runtimes), ..Outside::default() };
+        if let Some(in_core) = in_core {
+            out.owners = owners(session, tally, in_core, budget);
+        }
+        if runtimes.iter().any(|runtime| runtime.allocation_traces().is_some()) {
+            let lost = budget.run(session, "blocks that nothing refers to", (tally.total(), GRAPH), |_| {
+                let all = session.runtimes().into_iter();
+                all.flat_map(|runtime| c_objects::lost(session, runtime, progress)).collect::<Vec<_>>()
+            });
+            out.lost.extend(lost.into_iter().flatten());
+        }
+        let words = runtimes.iter().filter_map(|runtime| runtime.last_words());
+        out.kept.extend(words.flat_map(|words| words.kept_failures()));
+        out
+    }
+
+    /// Objects whose holders are asked for.
+    pub(super) fn objects(&self) -> impl Iterator<Item = Addr> + '_ {
+        let owners = self.owners.iter().map(|row| row.object);
+        let kept = self.kept.iter().map(|failure| failure.object);
+        owners.chain(kept).chain(self.survivors.iter().map(|row| row.example))
+    }
+
+    /// The findings. `held_by`: who holds each of the objects.
+    pub(super) fn findings(&self, held_by: &HashMap<Addr, String>) -> Vec<Finding> {
+        let mut out = self.lost.clone();
+        out.extend(self.owners.iter().filter_map(|row| of_owner(row, held_by)));
+        let held = |failure: &KeptFailure| Some(last_words::kept_failure(failure, held_by.get(&failure.object)?));
+        out.extend(self.kept.iter().find_map(held));
+        out
+    }
+
+    /// Adds to the finding on small blocks who survives in nearly empty arenas, and who holds it.
+    pub(super) fn add_survivors(&self, findings: &mut [Finding], held_by: &HashMap<Addr, String>) {
+        let Some(finding) = findings.iter_mut().find(|finding| finding.id == "small-blocks") else { return };
+        let of = |row: &Survivors| {
+            let holder = held_by.get(&row.example).map_or_else(String::new, |holder| format!(" of {holder}"));
+            format!("{} {}{holder}", exact(row.count), row.r#type)
+        };
+        let rows: Vec<String> = self.survivors.iter().map(of).collect();
+        if !rows.is_empty() {
+            let text = format!(" Objects that survive in them: {}. This is no leak of objects.", rows.join(", "));
+            finding.text.push_str(&text);
+        }
+    }
+}
+
+/// Native memory behind objects that are blocks themselves.
+fn owners(session: &Session<'_>, tally: &Tally, in_core: u64, budget: &mut Budget) -> Vec<Owner> {
+    let malloc = tally.shares.get(&Subject::Malloc).filter(|share| share.used >= LARGE);
+    let Some(malloc) = malloc else { return Vec::new() };
+    let bytes = in_core.saturating_add(malloc.in_core);
+    let found = budget.run(session, "native memory of objects", (bytes, GRAPH), |_| {
+        let all = session.runtimes().into_iter();
+        let rows: Vec<Owner> = all.flat_map(|runtime| c_objects::owners(session, runtime)).collect();
+        rows
+    });
+    found.unwrap_or_default()
+}
+
+fn of_owner(row: &Owner, held_by: &HashMap<Addr, String>) -> Option<Finding> {
+    native_owner::finding(&Owned {
+        r#type: &row.r#type,
+        field: None,
+        objects: row.objects,
+        blocks: row.blocks,
+        bytes: row.bytes,
+        holder: held_by.get(&row.object).map(String::as_str),
+    })
+}
+
+/// Objects in nearly empty arenas, where these have much free memory.
+fn survivors(runtimes: &[&dyn ManagedRuntime]) -> Vec<Survivors> {
+    let is_much = |sums: &SmallBlockSums| {
+        let free = sums.free_bytes().saturating_add(sums.free_pool_bytes());
+        free >= LARGE && free.saturating_mul(100) >= sums.committed().saturating_mul(MUCH)
+    };
+    let blocks = runtimes.iter().filter_map(|runtime| runtime.small_blocks());
+    blocks.filter(|blocks| blocks.sums().is_some_and(is_much)).flat_map(|blocks| blocks.survivors()).collect()
+}
