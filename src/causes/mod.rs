@@ -8,7 +8,7 @@
 //! | `ranking` | families of findings in their order, with reasons; the severity rule; the final order |
 //! | `wait_graph` | parties, edges, what can never go on, roots of other waits |
 //! | `parties` | threads as parties: own code, activity, waits |
-//! | `deadlocks`, `blocked` | findings from the wait graph |
+//! | `deadlocks`, `blocked`, `requests` | findings from the wait graph |
 //! | `finalizers` | a finalizer that does not go on |
 //! | `holders` | who holds memory, what it consists of, and names of objects by the program's own fields |
 //! | `native_holders` | malloc's memory with its holder, and what nobody holds |
@@ -37,6 +37,7 @@ pub(crate) mod native_threads;
 mod native_words;
 mod parties;
 pub(crate) mod ranking;
+mod requests;
 pub(crate) mod sizing;
 pub(crate) mod verdict;
 pub(crate) mod wait_graph;
