@@ -76,7 +76,7 @@ fn handler(thread: &ThreadRow) -> Option<Finding> {
     let (above, below) = thread.frames.split_at_checked(at)?;
     let called = above.iter().rev().find(|frame| is_unsafe(frame))?;
     let below = below.get(1..)?;
-    let interrupted = below.iter().take(INTERRUPTED).filter(|frame| is_unsafe(frame)).last()?;
+    let interrupted = below.iter().take(INTERRUPTED).rfind(|frame| is_unsafe(frame))?;
     let handler = above.iter().rev().find(|frame| frame.own)?;
     let in_function =
         below.iter().find(|frame| frame.own).map_or_else(String::new, |own| format!(", called by {}", title(own)));
@@ -128,7 +128,7 @@ fn starved_pool(scene: &Scene, pool: &str, threads: &[&ThreadRow]) -> Option<Fin
         inner.get(..task)?.iter().any(|frame| frame.own).then_some(())
     };
     let all =
-        objects.len() == threads.len() && threads.iter().filter_map(|thread| in_task(thread)).count() == threads.len();
+        objects.len() == threads.len() && threads.iter().filter_map(in_task).count() == threads.len();
     if !all {
         return None;
     }

@@ -174,6 +174,9 @@ fn is_rust(session: &Session<'_>) -> bool {
     names.into_iter().any(|symbol| symbol.name.contains("lang_start") || symbol.name.contains("__rust_begin_short"))
 }
 
+/// Starts of names of functions that are in every program.
+const STANDARD: [&str; 5] = ["std::", "core::", "alloc::", "__", "_start"];
+
 /// Outermost frames that may show the language.
 const FIRST_FRAMES: usize = 12;
 
@@ -242,12 +245,17 @@ impl Scene<'_, '_> {
     fn function_at(&self, tid: u32, at: Addr) -> Option<(String, u64)> {
         let walker = self.session.walker(self.session.known_stacks());
         let walk = self.session.walk_tid(&walker, tid)?;
-        let frame = walk.frames.windows(2).find(|pair| {
+        let found = walk.frames.windows(2).position(|pair| {
             let [here, next] = pair else { return false };
             here.sp <= at && at < next.sp
-        });
-        let [frame, next] = frame? else { return None };
-        let name = printable(&self.session.symbols().resolve(frame.code())?.name).into_owned();
+        })?;
+        let next = walk.frames.get(found.checked_add(1)?)?;
+        let symbols = self.session.symbols();
+        let named = || walk.frames.iter().skip(found).filter_map(|frame| symbols.resolve(frame.code()));
+        // A library function may have the variable in its own frame, as what the program's function gave to it.
+        let is_own = |name: &str| !STANDARD.iter().any(|start| name.trim_start_matches('<').starts_with(start));
+        let name = named().map(|symbol| symbol.name).find(|name| is_own(name))?;
+        let name = printable(&name).into_owned();
         Some((name, next.sp.since(at)))
     }
 
