@@ -127,8 +127,7 @@ fn starved_pool(scene: &Scene, pool: &str, threads: &[&ThreadRow]) -> Option<Fin
         // The task itself is code of the program.
         inner.get(..task)?.iter().any(|frame| frame.own).then_some(())
     };
-    let all =
-        objects.len() == threads.len() && threads.iter().filter_map(in_task).count() == threads.len();
+    let all = objects.len() == threads.len() && threads.iter().filter_map(in_task).count() == threads.len();
     if !all {
         return None;
     }

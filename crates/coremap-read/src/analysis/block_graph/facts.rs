@@ -10,12 +10,10 @@ use crate::analysis::block_graph::kinds::{Kinds, text};
 use crate::analysis::block_graph::owners::{Owners, Vertex};
 use crate::analysis::block_graph::paths::Paths;
 use crate::analysis::block_graph::pins::{self, PinFact};
-use crate::analysis::block_graph::roots::{self, RootGroup, RootPlace};
-use crate::analysis::place::place;
+use crate::analysis::block_graph::roots::{self, RootGroup};
 use crate::analysis::reach::{Reach, unread};
 use crate::analysis::roots::room;
 use crate::bytes::printable;
-use crate::native::thread_local;
 use crate::session::Session;
 use crate::units::exact;
 
@@ -33,13 +31,8 @@ const TIMES: u64 = 8;
 /// Bytes of a block that are searched for the header of a container.
 const HEADER: u64 = 1024;
 
-/// Maximum number of texts, of classes, and of paths that are searched for them.
-const TEXTS: usize = 3;
-const CLASSES: usize = 4;
+/// Maximum number of paths that are searched for classes and texts.
 const SEARCHED: usize = 400;
-
-/// Percent of a path's bytes below which what is below it is not looked at for text.
-const PART: u64 = 3;
 
 /// Blocks that are alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -174,9 +167,6 @@ fn is_rust(session: &Session<'_>) -> bool {
     names.into_iter().any(|symbol| symbol.name.contains("lang_start") || symbol.name.contains("__rust_begin_short"))
 }
 
-/// Starts of names of functions that are in every program.
-const STANDARD: [&str; 5] = ["std::", "core::", "alloc::", "__", "_start"];
-
 /// Outermost frames that may show the language.
 const FIRST_FRAMES: usize = 12;
 
@@ -184,15 +174,15 @@ const FIRST_FRAMES: usize = 12;
 pub(super) struct Scene<'s, 'p> {
     pub(super) session: &'s Session<'p>,
     pub(super) graph: &'s BlockGraph<'s>,
-    prover: &'s Prover<'s>,
-    groups: &'s [RootGroup],
-    kinds: &'s Kinds,
-    owners: &'s Owners,
-    paths: &'s Paths,
+    pub(super) prover: &'s Prover<'s>,
+    pub(super) groups: &'s [RootGroup],
+    pub(super) kinds: &'s Kinds,
+    pub(super) owners: &'s Owners,
+    pub(super) paths: &'s Paths,
 }
 
 /// What makes holders of several threads one.
-type SameKey = (bool, String);
+pub(super) type SameKey = (bool, String);
 
 impl Scene<'_, '_> {
     fn holders(&self, counts: &dyn Fn(u64) -> bool) -> Vec<HolderFact> {
@@ -215,76 +205,6 @@ impl Scene<'_, '_> {
 
     fn group_of(&self, path: u32) -> Option<&RootGroup> {
         self.groups.get(self.paths.group.get(path as usize).copied().flatten()? as usize)
-    }
-
-    /// The same variable of several threads: by its distance from the thread pointer, or by its function.
-    fn same_key(&self, group: &RootGroup) -> Option<SameKey> {
-        match group.place {
-            RootPlace::Tls(tid) => {
-                let pointer = self.session.thread(tid)?.thread_pointer?;
-                let below = pointer.checked_since(group.at)?;
-                Some((true, format!("{below:#x} bytes below its thread pointer")))
-            }
-            RootPlace::Stack(tid) => {
-                let (function, above) = self.function_at(tid, group.at)?;
-                Some((false, format!("{function} {above}")))
-            }
-            RootPlace::Data(_) | RootPlace::Mapping(_) | RootPlace::Registers(_) => None,
-        }
-    }
-
-    /// The program's thread-local variable at an address, and the offset in it.
-    fn thread_local(&self, tid: u32, at: Addr) -> Option<String> {
-        let below = self.session.thread(tid)?.thread_pointer?.checked_since(at)?;
-        let (name, offset) = thread_local(self.session.process, below)?;
-        let offset = if offset == 0 { String::new() } else { format!("+{offset:#x}") };
-        Some(format!("{}{offset}", printable(&name)))
-    }
-
-    /// The function whose frame has the address, and how far the address is from the frame's end.
-    fn function_at(&self, tid: u32, at: Addr) -> Option<(String, u64)> {
-        let walker = self.session.walker(self.session.known_stacks());
-        let walk = self.session.walk_tid(&walker, tid)?;
-        let found = walk.frames.windows(2).position(|pair| {
-            let [here, next] = pair else { return false };
-            here.sp <= at && at < next.sp
-        })?;
-        let next = walk.frames.get(found.checked_add(1)?)?;
-        let symbols = self.session.symbols();
-        let named = || walk.frames.iter().skip(found).filter_map(|frame| symbols.resolve(frame.code()));
-        // A library function may have the variable in its own frame, as what the program's function gave to it.
-        let is_own = |name: &str| !STANDARD.iter().any(|start| name.trim_start_matches('<').starts_with(start));
-        let name = named().map(|symbol| symbol.name).find(|name| is_own(name))?;
-        let name = printable(&name).into_owned();
-        Some((name, next.sp.since(at)))
-    }
-
-    /// The name of a root.
-    fn name_of(&self, group: &RootGroup) -> String {
-        match group.place {
-            RootPlace::Data(_) => self.variable(group.at),
-            RootPlace::Tls(tid) => match (self.thread_local(tid, group.at), self.same_key(group)) {
-                (Some(name), _) => format!("the thread-local variable {name} of thread {tid}"),
-                (None, Some((_, below))) => format!("a thread-local variable, {below}, of thread {tid}"),
-                (None, None) => format!("a thread-local variable of thread {tid}"),
-            },
-            RootPlace::Mapping(start) => format!("the mapping at {start}"),
-            RootPlace::Stack(tid) => match self.function_at(tid, group.at) {
-                Some((function, _)) => format!("a local variable of {function} (stack of thread {tid})"),
-                None => format!("the stack of thread {tid}"),
-            },
-            RootPlace::Registers(tid) => format!("a register of thread {tid}"),
-        }
-    }
-
-    /// A variable of a module: `app sessions+0x8`, or the place in its section.
-    fn variable(&self, at: Addr) -> String {
-        if let Some(symbol) = self.session.symbols().resolve_data(at).filter(|symbol| symbol.sized) {
-            let offset = if symbol.offset == 0 { String::new() } else { format!("+{:#x}", symbol.offset) };
-            return format!("{}{offset}", printable(&symbol.name));
-        }
-        let region = self.session.map().region_at(at);
-        region.map_or_else(|| at.to_string(), |region| place(self.session, region, at))
     }
 
     /// The holder at the start of these paths, which are those of one variable in several threads, or one.
@@ -422,44 +342,8 @@ impl Scene<'_, '_> {
         }
     }
 
-    /// How many words of a holder lead to the blocks of a path, if it is a table of such words.
-    fn heads(&self, holder: u32, path: u32) -> u64 {
-        let is = |block: u32| self.paths.of_block.get(block as usize) == Some(&path);
-        let (heads, words) = match self.paths.get(holder).map(|path| path.first) {
-            Some(Vertex::Block(block)) => {
-                let heads = self.graph.edges.of(block).filter(|(_, to, _)| is(*to)).count() as u64;
-                (heads, self.graph.usable(block) / 8)
-            }
-            Some(Vertex::Group(group)) => {
-                let words = self.groups.get(group as usize).map_or(&[][..], |group| &group.words);
-                (words.iter().filter(|word| is(word.to)).count() as u64, words.len() as u64)
-            }
-            Some(Vertex::Root | Vertex::Lost) | None => (0, 0),
-        };
-        // A structure of the program may have a few such words too.
-        if heads.saturating_mul(8) >= words { heads } else { 0 }
-    }
-
-    /// Offset of the word by which blocks of a path lead to another one of it. `heads`: lists that they are in.
-    fn linked(&self, path: u32, heads: u64) -> Option<u64> {
-        let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
-        let is = |block: u32| self.paths.of_block.get(block as usize) == Some(&path);
-        for block in (0..self.graph.len() as u32).filter(|block| is(*block)) {
-            for (at, ..) in self.graph.edges.of(block).filter(|(_, to, _)| *to != block && is(*to)) {
-                let count = counts.entry(at).or_default();
-                *count = count.saturating_add(1);
-            }
-        }
-        let (at, count) = counts.into_iter().max_by_key(|(at, count)| (*count, Reverse(*at)))?;
-        let all = self.paths.get(path)?.count;
-        // The last node of each list leads to none.
-        let linked = all.saturating_sub(heads.min(all));
-        let is_link = count.saturating_mul(10) >= linked.saturating_mul(9) && count.saturating_mul(20) >= all;
-        is_link.then(|| u64::from(at).saturating_mul(8))
-    }
-
     /// Paths at and below one, most important first.
-    fn below(&self, path: u32) -> Vec<u32> {
+    pub(super) fn below(&self, path: u32) -> Vec<u32> {
         let mut out = vec![path];
         let mut at = 0;
         while let Some(&path) = out.get(at).filter(|_| out.len() < SEARCHED) {
@@ -467,53 +351,6 @@ impl Scene<'_, '_> {
             at = at.saturating_add(1);
         }
         out
-    }
-
-    /// Classes of the blocks at and below a path, with their numbers.
-    fn classes(&self, path: u32) -> Vec<(String, u64)> {
-        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-        for path in self.below(path).into_iter().filter_map(|path| self.paths.get(path)) {
-            if let Vertex::Block(block) = path.first
-                && let Some(name) = self.kinds.name(block)
-            {
-                let count = counts.entry(name).or_default();
-                *count = count.saturating_add(path.count);
-            }
-        }
-        let mut all: Vec<(String, u64)> =
-            counts.into_iter().map(|(name, count)| (printable(name).into_owned(), count)).collect();
-        all.sort_by_key(|(_, count)| Reverse(*count));
-        all.truncate(CLASSES);
-        all
-    }
-
-    /// Texts of a path's first block and of those below it; else of what is beside it.
-    fn texts(&self, path: u32, chain: &[u32]) -> Vec<String> {
-        let least = self.paths.get(path).map_or(0, |path| path.bytes / 100 * PART);
-        let of = |paths: &[u32]| {
-            let mut out: Vec<String> = Vec::new();
-            for path in paths.iter().filter_map(|path| self.paths.get(*path)).filter(|path| path.bytes >= least) {
-                let Vertex::Block(block) = path.first else { continue };
-                let found = text(&self.session.process.memory, self.graph, block);
-                if let Some(found) = found.filter(|found| !out.contains(found)) {
-                    out.push(found);
-                }
-                if out.len() == TEXTS {
-                    break;
-                }
-            }
-            out
-        };
-        let own = of(&self.below(path));
-        if own.is_empty() || own.len() < TEXTS && chain.last() != Some(&path) {
-            let beside = chain.last().map_or(&[][..], |last| self.paths.below(*last));
-            let mut all = own;
-            all.extend(of(beside));
-            all.dedup();
-            all.truncate(TEXTS);
-            return all;
-        }
-        own
     }
 
     fn lost(&self, counts: &dyn Fn(u64) -> bool) -> Vec<LostFact> {

@@ -13,15 +13,18 @@
 //! | `paths` | blocks that are reached alike, as one |
 //! | `lost` | blocks that no root leads to |
 //! | `kinds` | classes of blocks, and text in them |
+//! | `names`, `contents` | names of holders, and what blocks that are reached alike consist of |
 //! | `facts` | the results, and how they are found |
 //! | `rings` | rings of blocks that a running thread may follow for ever |
 //! | `pins` | blocks in use that keep free memory in pieces |
 
 mod containers;
+mod contents;
 mod edges;
 mod facts;
 mod kinds;
 mod lost;
+mod names;
 mod owners;
 mod paths;
 mod pins;

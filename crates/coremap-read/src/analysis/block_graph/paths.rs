@@ -103,7 +103,7 @@ impl Paths {
                 *place = path;
             }
         }
-        out.sum();
+        out.add_up();
         out
     }
 
@@ -133,7 +133,7 @@ impl Paths {
     }
 
     /// Adds what is below to what is above. A path's number is higher than its parent's.
-    fn sum(&mut self) {
+    fn add_up(&mut self) {
         for path in &mut self.all {
             path.bytes = path.own;
         }

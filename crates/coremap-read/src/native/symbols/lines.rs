@@ -23,7 +23,7 @@ pub fn source_lines(process: &Process, addresses: &[Addr]) -> Vec<Option<(String
             .iter()
             .enumerate()
             .filter(|(i, at)| out.get(*i).is_some_and(Option::is_none) && image.range.contains(**at))
-            .map(|(i, at)| (i, at.get().wrapping_sub(image.bias)))
+            .filter_map(|(i, at)| Some((i, at.checked_sub(image.bias)?.get())))
             .collect();
         if wanted.is_empty() {
             continue;

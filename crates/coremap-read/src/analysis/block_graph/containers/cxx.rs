@@ -35,7 +35,8 @@ impl Prover<'_> {
         let right = self.at_offset(at, form.right)?;
         if !right.is_null() {
             let mut at = right;
-            while self.visit() {
+            let mut walk = self.walks.begin_cycle_only();
+            while walk.step(at).is_ok() {
                 let left = self.at_offset(at, form.left)?;
                 if left.is_null() {
                     return Some(at);
@@ -45,7 +46,8 @@ impl Prover<'_> {
             return None;
         }
         let mut at = at;
-        while self.visit() {
+        let mut walk = self.walks.begin_cycle_only();
+        while walk.step(at).is_ok() {
             let up = self.at_offset(at, form.parent)?;
             // The root is the header's only child, so nothing follows its right end.
             if up == end || self.at_offset(up, form.right)? != at {
@@ -58,9 +60,10 @@ impl Prover<'_> {
 
     fn count_tree(&self, first: Addr, end: Addr, count: u64, form: &TreeForm) -> bool {
         let (mut at, mut nodes) = (first, 0_u64);
+        let mut walk = self.walks.begin_cycle_only();
         while at != end && nodes <= count {
             nodes += 1;
-            let Some(next) = self.after(at, end, form).filter(|_| self.visit()) else { return false };
+            let Some(next) = self.after(at, end, form).filter(|_| walk.step(at).is_ok()) else { return false };
             at = next;
         }
         nodes == count
@@ -106,8 +109,9 @@ impl Prover<'_> {
             return None;
         }
         let (mut node, mut count) = (Addr::new(first), 0_u64);
+        let mut walk = self.walks.begin_cycle_only();
         while node != at {
-            let next = self.at_offset(node, 0).filter(|_| self.visit())?;
+            let next = self.at_offset(node, 0).filter(|_| walk.step(node).is_ok())?;
             if self.at_offset(next, 8)? != node {
                 return None;
             }
@@ -121,9 +125,10 @@ impl Prover<'_> {
 
     fn count_linked(&self, first: u64, count: u64) -> bool {
         let (mut at, mut nodes) = (Addr::new(first), 0_u64);
+        let mut walk = self.walks.begin_cycle_only();
         while !at.is_null() && nodes <= count {
             nodes += 1;
-            let Some(next) = self.at_offset(at, 0).filter(|_| self.visit()) else { return false };
+            let Some(next) = self.at_offset(at, 0).filter(|_| walk.step(at).is_ok()) else { return false };
             at = next;
         }
         nodes == count
@@ -154,8 +159,9 @@ impl Prover<'_> {
             return None;
         }
         let (mut node, mut nodes) = (Addr::new(first), 0_u64);
+        let mut walk = self.walks.begin_cycle_only();
         while !node.is_null() && nodes <= count {
-            let [next, hash] = self.words(node).filter(|_| self.visit())?;
+            let [next, hash] = self.words(node).filter(|_| walk.step(node).is_ok())?;
             let bucket = if number.is_power_of_two() { hash & (number - 1) } else { hash.checked_rem(number)? };
             if nodes < CHECKED && self.at_offset(Addr::new(buckets), bucket.checked_mul(8)?)?.is_null() {
                 return None;

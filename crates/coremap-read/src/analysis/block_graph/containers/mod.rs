@@ -4,12 +4,14 @@ mod cxx;
 mod plain;
 mod rust;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 use crate::addr::Addr;
 use crate::analysis::block_graph::BlockGraph;
+use crate::memory::walk::Walks;
 use crate::memory::{Memory, ProcessMemory};
+use crate::phase::Phase;
 
 /// Where a container's header may begin before a word that leads to a block, in bytes.
 const BEFORE: [u64; 5] = [0, 8, 16, 24, 32];
@@ -86,14 +88,15 @@ pub(super) struct Prover<'a> {
     graph: &'a BlockGraph<'a>,
     /// Whether the program is written in Rust.
     pub(super) rust: bool,
-    left: Cell<u64>,
+    walks: Walks,
     known: RefCell<HashMap<Addr, Option<Container>>>,
 }
 
 impl<'a> Prover<'a> {
     pub(super) fn new(memory: &'a ProcessMemory, graph: &'a BlockGraph<'a>, rust: bool) -> Prover<'a> {
         let left = (graph.len() as u64).saturating_mul(VISITS).saturating_add(VISITS_MORE);
-        Prover { memory, graph, rust, left: Cell::new(left), known: RefCell::default() }
+        let walks = Walks::new(Phase::Pointers, usize::try_from(left).unwrap_or(usize::MAX));
+        Prover { memory, graph, rust, walks, known: RefCell::default() }
     }
 
     /// The container whose header has the word at `at`, which leads to a block.
@@ -157,7 +160,8 @@ impl<'a> Prover<'a> {
     /// Follows nodes by their word at `next`, up to `end` or a null pointer.
     fn each_linked(&self, first: Addr, next: u64, end: Addr, visit: &mut dyn FnMut(Addr)) {
         let mut at = first;
-        while !at.is_null() && at != end && self.visit() {
+        let mut walk = self.walks.begin_cycle_only();
+        while !at.is_null() && at != end && walk.step(at).is_ok() {
             visit(at);
             let Some(to) = self.at_offset(at, next) else { break };
             at = to;
@@ -170,18 +174,12 @@ impl<'a> Prover<'a> {
         let form = if parent == 8 { cxx::STD_TREE } else { cxx::LIBCXX_TREE };
         let end = of.header.saturating_add(8);
         let mut at = of.storage;
-        while at != end && self.visit() {
+        let mut walk = self.walks.begin_cycle_only();
+        while at != end && walk.step(at).is_ok() {
             visit(at);
             let Some(next) = self.after(at, end, &form) else { break };
             at = next;
         }
-    }
-
-    /// Counts a visit of a node. Returns whether there may be more.
-    fn visit(&self) -> bool {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(1));
-        left > 0
     }
 
     fn word(&self, at: Addr) -> Option<u64> {

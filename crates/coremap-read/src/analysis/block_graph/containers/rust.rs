@@ -37,8 +37,8 @@ impl Prover<'_> {
         let buckets = mask.checked_add(1).filter(|n| n.is_power_of_two() && (4..=MAX_BUCKETS).contains(n))?;
         let block = self.graph.at(Addr::new(control))?;
         let range = self.graph.range(block);
-        let end = control.checked_add(buckets)?.checked_add(GROUP)?;
-        let fits = items > 0 && items.checked_add(growth)? <= buckets && end <= range.end.get().saturating_add(8);
+        let end = Addr::new(control).checked_add(buckets)?.checked_add(GROUP)?;
+        let fits = items > 0 && items.checked_add(growth)? <= buckets && end <= range.end.saturating_add(8);
         let slots = Addr::new(control).checked_since(range.start)?;
         if !fits || slots < buckets {
             return None;
@@ -90,8 +90,9 @@ impl Prover<'_> {
         }
         let link = self.channel_link(Addr::new(first), size)?;
         let (mut block, mut passed) = (Addr::new(first), 0_u64);
+        let mut walk = self.walks.begin_cycle_only();
         while block.get() != last && passed <= laps {
-            block = self.at_offset(block, link).filter(|next| !next.is_null() && self.visit())?;
+            block = self.at_offset(block, link).filter(|next| !next.is_null() && walk.step(*next).is_ok())?;
             passed += 1;
         }
         let count = (tail >> 1).checked_sub(head >> 1)?.checked_sub(laps)?;
@@ -143,6 +144,7 @@ impl Prover<'_> {
     pub(super) fn btree_nodes(&self, root: Addr) -> Vec<Addr> {
         let Some((parent, edges)) = self.btree_form(root) else { return Vec::new() };
         let mut nodes = vec![root];
+        let mut walk = self.walks.begin_cycle_only();
         let (mut from, mut at) = (0, 1);
         while from < at {
             for i in from..at {
@@ -151,7 +153,7 @@ impl Prover<'_> {
                     let child =
                         self.at_offset(node, edges + 8 * edge).filter(|child| self.starting(child.get()).is_some());
                     let Some(child) = child.filter(|child| self.at_offset(*child, parent) == Some(node)) else { break };
-                    if !self.visit() {
+                    if walk.step(child).is_err() {
                         return Vec::new();
                     }
                     nodes.push(child);

@@ -1,0 +1,101 @@
+//! What blocks that are reached alike consist of: classes, texts, and how they are linked.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::analysis::block_graph::facts::Scene;
+use crate::analysis::block_graph::kinds::text;
+use crate::analysis::block_graph::owners::Vertex;
+use crate::bytes::printable;
+
+/// Maximum number of texts, and of classes.
+const TEXTS: usize = 3;
+const CLASSES: usize = 4;
+
+/// Percent of a path's bytes below which what is below it is not looked at for text.
+const PART: u64 = 3;
+
+impl Scene<'_, '_> {
+    /// How many words of a holder lead to the blocks of a path, if it is a table of such words.
+    pub(super) fn heads(&self, holder: u32, path: u32) -> u64 {
+        let is = |block: u32| self.paths.of_block.get(block as usize) == Some(&path);
+        let (heads, words) = match self.paths.get(holder).map(|path| path.first) {
+            Some(Vertex::Block(block)) => {
+                let heads = self.graph.edges.of(block).filter(|(_, to, _)| is(*to)).count() as u64;
+                (heads, self.graph.usable(block) / 8)
+            }
+            Some(Vertex::Group(group)) => {
+                let words = self.groups.get(group as usize).map_or(&[][..], |group| &group.words);
+                (words.iter().filter(|word| is(word.to)).count() as u64, words.len() as u64)
+            }
+            Some(Vertex::Root | Vertex::Lost) | None => (0, 0),
+        };
+        // A structure of the program may have a few such words too.
+        if heads.saturating_mul(8) >= words { heads } else { 0 }
+    }
+
+    /// Offset of the word by which blocks of a path lead to another one of it. `heads`: lists that they are in.
+    pub(super) fn linked(&self, path: u32, heads: u64) -> Option<u64> {
+        let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
+        let is = |block: u32| self.paths.of_block.get(block as usize) == Some(&path);
+        for block in (0..self.graph.len() as u32).filter(|block| is(*block)) {
+            for (at, ..) in self.graph.edges.of(block).filter(|(_, to, _)| *to != block && is(*to)) {
+                let count = counts.entry(at).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        let (at, count) = counts.into_iter().max_by_key(|(at, count)| (*count, Reverse(*at)))?;
+        let all = self.paths.get(path)?.count;
+        // The last node of each list leads to none.
+        let linked = all.saturating_sub(heads.min(all));
+        let is_link = count.saturating_mul(10) >= linked.saturating_mul(9) && count.saturating_mul(20) >= all;
+        is_link.then(|| u64::from(at).saturating_mul(8))
+    }
+
+    /// Classes of the blocks at and below a path, with their numbers.
+    pub(super) fn classes(&self, path: u32) -> Vec<(String, u64)> {
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for path in self.below(path).into_iter().filter_map(|path| self.paths.get(path)) {
+            if let Vertex::Block(block) = path.first
+                && let Some(name) = self.kinds.name(block)
+            {
+                let count = counts.entry(name).or_default();
+                *count = count.saturating_add(path.count);
+            }
+        }
+        let mut all: Vec<(String, u64)> =
+            counts.into_iter().map(|(name, count)| (printable(name).into_owned(), count)).collect();
+        all.sort_by_key(|(_, count)| Reverse(*count));
+        all.truncate(CLASSES);
+        all
+    }
+
+    /// Texts of a path's first block and of those below it; else of what is beside it.
+    pub(super) fn texts(&self, path: u32, chain: &[u32]) -> Vec<String> {
+        let least = self.paths.get(path).map_or(0, |path| path.bytes / 100 * PART);
+        let of = |paths: &[u32]| {
+            let mut out: Vec<String> = Vec::new();
+            for path in paths.iter().filter_map(|path| self.paths.get(*path)).filter(|path| path.bytes >= least) {
+                let Vertex::Block(block) = path.first else { continue };
+                let found = text(&self.session.process.memory, self.graph, block);
+                if let Some(found) = found.filter(|found| !out.contains(found)) {
+                    out.push(found);
+                }
+                if out.len() == TEXTS {
+                    break;
+                }
+            }
+            out
+        };
+        let own = of(&self.below(path));
+        if own.is_empty() || own.len() < TEXTS && chain.last() != Some(&path) {
+            let beside = chain.last().map_or(&[][..], |last| self.paths.below(*last));
+            let mut all = own;
+            all.extend(of(beside));
+            all.dedup();
+            all.truncate(TEXTS);
+            return all;
+        }
+        own
+    }
+}
