@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::causes::finalizers;
 use crate::causes::native::CONDITION;
-use crate::causes::parties::{HELD, JOINED, LENT, Party, Scene, groups, names, of_task, word};
+use crate::causes::parties::{HELD, JOINED, LENT, Party, Scene, groups, names, word};
 use crate::causes::requests::{busy_pool, requests, tasks_of};
+use crate::causes::running::{cpu, running};
 use crate::causes::wait_graph::{NodeId, WaitGraph};
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
-use crate::runtimes::api::{Activity, PartyId, TaskFact, WaitFact, WaitNeeds};
+use crate::runtimes::api::{Activity, PartyId, WaitFact, WaitNeeds};
 use crate::units::count;
 
 /// Maximum number of findings of one kind.
@@ -45,88 +46,6 @@ pub(super) fn findings(scene: &Scene, graph: &WaitGraph) -> Vec<Finding> {
     out.extend(without_owner(scene, &told));
     out.extend(running(scene));
     out
-}
-
-/// Threads that run code of the program, by its innermost method. One core cannot tell a loop from work.
-fn running(scene: &Scene) -> Vec<Finding> {
-    let mut by_place: BTreeMap<&str, Vec<&Party>> = BTreeMap::new();
-    for party in scene.parties.iter().filter(|party| party.activity == Some(Activity::Runs)) {
-        if let Some(place) = party.place.as_deref() {
-            by_place.entry(place).or_default().push(party);
-        }
-    }
-    let mut all: Vec<(&str, Vec<&Party>)> = by_place.into_iter().collect();
-    all.sort_by_key(|(_, parties)| Reverse(parties.len()));
-    let of_place = |(place, parties): &(&str, Vec<&Party>)| {
-        let first = parties.first()?;
-        let verb = if parties.len() == 1 { "runs" } else { "run" };
-        let ring = parties.iter().find_map(|party| match party.id {
-            PartyId::Thread(tid) => scene.rings.get(&tid),
-            PartyId::Task(_) | PartyId::Pool(_) => None,
-        });
-        let text = format!(
-            "{} ({}) {verb} in {}{}{}.{}",
-            count(parties.len() as u64, "thread"),
-            names(parties),
-            callee(parties),
-            first.stack(),
-            cpu(parties),
-            ring.map_or_else(String::new, |ring| format!(" {ring}."))
-        );
-        let finding = Finding::new("running", Severity::Info, text, "innermost frames; no wait");
-        Some(finding.known(Confidence::Derived).more("threads --group").fingerprinted(*place))
-    };
-    all.iter().take(MOST).filter_map(of_place).collect()
-}
-
-/// What all of these threads call, where it is one thing.
-fn callee(parties: &[&Party]) -> String {
-    let first = parties.first().and_then(|party| party.callee.as_ref());
-    let all = first.filter(|_| parties.iter().all(|party| party.callee.as_ref() == first));
-    all.map_or_else(String::new, |callee| format!("{callee}, called by "))
-}
-
-/// Processor time of threads, if the core has it.
-fn cpu(parties: &[&Party]) -> String {
-    let sum = parties.iter().try_fold(0_u64, |sum, party| Some(sum.saturating_add(party.cpu_ms?)));
-    let sum = sum.filter(|sum| *sum > 0);
-    sum.map_or_else(String::new, |ms| format!(", after {:.1} s of processor time", ms as f64 / 1000.0))
-}
-
-/// Adds to a finding on values of a thread-local variable whose threads have them, and whether these are idle.
-pub(super) fn add_threads(scene: &Scene, finding: &mut Finding, tids: &[u32]) {
-    let parties: Vec<&Party> = tids.iter().filter_map(|tid| scene.party(scene.node(PartyId::Thread(*tid))?)).collect();
-    let idle = parties.iter().filter(|party| !party.works()).count();
-    if parties.is_empty() {
-        return;
-    }
-    let idle = match idle {
-        0 => String::new(),
-        n if n == parties.len() => ", which are idle".to_owned(),
-        1 => ", one of which is idle".to_owned(),
-        n => format!(", {n} of which are idle"),
-    };
-    let threads = count(parties.len() as u64, "thread");
-    finding.text.push_str(&format!(" They belong to {threads} ({}){idle}.", names(&parties)));
-}
-
-/// Adds to a finding on a collection which of its users does not go on: a consumer that is stuck. `tasks`: the tasks that
-/// use it, with what they wait for.
-pub(super) fn add_users(scene: &Scene, finding: &mut Finding, users: &[u32], tasks: Vec<TaskFact>) {
-    for task in tasks {
-        let party = of_task(task);
-        if let Some(wait) = &party.wait {
-            let noun = scene.noun(wait);
-            finding.text.push_str(&format!(" {} uses it and waits for {noun} in {}.", party.name, party.stack()));
-        }
-    }
-    let party = |tid: &u32| scene.party(scene.node(PartyId::Thread(*tid))?);
-    let stuck = |party: &&Party| !party.main && party.activity.is_some_and(Activity::is_outside) && party.works();
-    let stuck: Vec<&Party> = users.iter().filter_map(party).filter(stuck).collect();
-    if let [first, ..] = stuck.as_slice() {
-        let verb = if stuck.len() == 1 { "uses" } else { "use" };
-        finding.text.push_str(&format!(" {} {verb} it and {}.", names(&stuck), first.doing()));
-    }
 }
 
 /// Waits that end at one party, by that party.
@@ -406,15 +325,6 @@ mod tests {
             "{text}"
         );
         assert_eq!(all[0].severity, Severity::Info);
-    }
-
-    #[test]
-    fn threads_of_values_are_named_with_what_they_do() {
-        let parties = vec![party(1, None, None, None), party(2, Some("Form.fill"), None, None)];
-        let scene = Scene::of(parties, Vec::new(), Vec::new());
-        let mut finding = Finding::new("retained", Severity::Info, "30 Form.", "");
-        add_threads(&scene, &mut finding, &[1, 2]);
-        assert_eq!(finding.text, "30 Form. They belong to 2 threads (t-1, t-2), one of which is idle.");
     }
 
     #[test]

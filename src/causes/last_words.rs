@@ -267,7 +267,7 @@ mod tests {
         let mut all = vec![kept_failure(&fact, "Job.error"), {
             Finding::new("retained", Severity::Warning, "170 MiB: Job.lines retains 9 Line.", "").about(170 << 20)
         }];
-        join(&mut all);
+        crate::causes::join(&mut all);
         assert_eq!(
             all[0].text,
             "Out of memory: MemoryError was raised in read ← load ← run, and is kept by Job.error. Largest holder: 170 MiB: \

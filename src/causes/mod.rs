@@ -10,6 +10,7 @@
 //! | `parties` | threads as parties: own code, activity, waits |
 //! | `deadlocks`, `blocked`, `requests` | findings from the wait graph |
 //! | `finalizers` | a finalizer that does not go on |
+//! | `running` | threads that run, and users of collections |
 //! | `holders` | who holds memory, what it consists of, and names of objects by the program's own fields |
 //! | `native_holders` | malloc's memory with its holder, and what nobody holds |
 //! | `native_owner`, `native_lost` | native memory that managed objects point at; blocks that nothing points at |
@@ -38,6 +39,7 @@ mod native_words;
 mod parties;
 pub(crate) mod ranking;
 mod requests;
+mod running;
 pub(crate) mod sizing;
 pub(crate) mod verdict;
 pub(crate) mod wait_graph;
@@ -59,9 +61,9 @@ pub(crate) fn add_users(
 ) {
     for (index, users) in users {
         if let Some(finding) = findings.get_mut(*index) {
-            blocked::add_threads(scene, finding, &users.locals);
+            running::add_threads(scene, finding, &users.locals);
             let tasks = facts.map(|facts| facts.users(&users.objects)).unwrap_or_default();
-            blocked::add_users(scene, finding, &users.tids, tasks);
+            running::add_users(scene, finding, &users.tids, tasks);
         }
     }
 }

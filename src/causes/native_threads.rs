@@ -201,8 +201,10 @@ mod tests {
             name: format!("w{tid}"),
             place: Some("render".into()),
             caller: None,
+            callee: None,
             activity: None,
             main: false,
+            finalizer: false,
             cpu_ms: None,
             wait: Some(WaitFact { object: Addr::new(object), r#type: Some(FUTURE.into()), ..WaitFact::default() }),
         };

@@ -325,12 +325,11 @@ fn ended(session: &Session<'_>, threads: &[ThreadRow], show_data: bool) -> Vec<F
     };
     let exception = |at| runtimes.iter().find_map(|runtime| runtime.object(at)?.exception);
     let mut crash = last_words::crash(&ending, exception);
-    if let Some((finding, thread, address)) =
-        crash.as_mut().zip(ending.thread).zip(ending.address).map(|((f, t), a)| (f, t, a))
+    let faulted = crash.as_mut().zip(ending.thread).zip(ending.address);
+    if let Some(((finding, thread), address)) = faulted
+        && let Some(note) = words().find_map(|words| words.fault(thread, address))
     {
-        if let Some(note) = words().find_map(|words| words.fault(thread, address)) {
-            finding.text.push_str(&format!(" {note}"));
-        }
+        finding.text.push_str(&format!(" {note}"));
     }
     oom.into_iter().chain(crash).collect()
 }

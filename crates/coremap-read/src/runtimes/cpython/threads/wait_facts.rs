@@ -44,6 +44,9 @@ pub(super) const HOLDS_GIL: &str = "holds the GIL";
 const TAKES: &str = "waits for a queue item";
 const PUTS: &str = "put";
 
+/// The name by which a consumer says that an item is done. It may put an item back to try it again.
+const ENDS: &str = "task_done";
+
 mod how {
     pub(super) const LENT: &str = "it waits in a function that also puts back, and others are beyond that call";
     pub(super) const QUEUE: &str = "it takes from a queue";
@@ -94,7 +97,7 @@ impl CPython<'_> {
             .flat_map(PyThread::frames)
             .filter(|frame| codes.code(frame.code).is_some_and(|code| !is_of_the_library(code.file())));
         // Only the function that takes, and the one that called it.
-        own.take(2).all(|frame| !self.uses_name(frame, PUTS))
+        own.take(2).all(|frame| !self.uses_name(frame, PUTS) || self.uses_name(frame, ENDS))
     }
 
     /// The wait for an item of a queue that lends things: other threads are beyond the same call in the same function.

@@ -89,12 +89,21 @@ impl HotSpot<'_> {
         if things.is_empty() {
             return None;
         }
-        let named: HashSet<u32> = things.iter().filter_map(|thing| self.borrower(*thing)).collect();
+        let borrowers: HashMap<Addr, u32> =
+            things.iter().filter_map(|thing| Some((*thing, self.borrower(*thing)?))).collect();
+        // If one is with nobody, the thread does not wait for one to be given back.
+        let is_lent = |thing: &Addr| {
+            let on_stack = stacks.iter().any(|(tid, objects)| *tid != thread.tid && objects.contains(thing));
+            on_stack || borrowers.contains_key(thing)
+        };
+        if !things.iter().all(is_lent) {
+            return None;
+        }
         let mut tids: Vec<u32> = stacks
             .iter()
             .filter(|(tid, objects)| **tid != thread.tid && objects.iter().any(|at| things.contains(at)))
             .map(|(tid, _)| *tid)
-            .chain(named)
+            .chain(borrowers.values().copied())
             .collect();
         tids.sort_unstable();
         tids.dedup();
