@@ -65,7 +65,7 @@ fn is_unsafe(frame: &FrameRow) -> bool {
     !frame.own && UNSAFE.iter().any(|start| name.starts_with(start))
 }
 
-/// A handler that calls what its own thread was in when the signal came. `waits`: whether a thread waits for a lock.
+/// Handlers that call what their own thread was in when the signal came.
 pub(crate) fn handlers(threads: &[ThreadRow]) -> Vec<Finding> {
     threads.iter().filter_map(handler).collect()
 }
