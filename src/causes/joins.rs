@@ -10,6 +10,11 @@ pub(crate) fn join(findings: &mut Vec<Finding>) {
     fragmentation(findings);
     native_blocks(findings);
     collector_off(findings);
+    let has = |id: &str| findings.iter().any(|finding| finding.id == id);
+    if !has("malloc") && has("allocator") {
+        // Blocks of another allocator than the C library's.
+        findings.iter_mut().filter(|f| f.within == Some("malloc")).for_each(|f| f.within = Some("allocator"));
+    }
     // A finding that tells all of another one.
     let told: Vec<String> =
         findings.iter().filter(|finding| finding.id == "collectible-assemblies").map(|f| f.text.clone()).collect();

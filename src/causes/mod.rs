@@ -9,6 +9,7 @@
 //! | `wait_graph` | parties, edges, what can never go on, roots of other waits |
 //! | `parties` | threads as parties: own code, activity, waits |
 //! | `deadlocks`, `blocked`, `requests` | findings from the wait graph |
+//! | `frames` | frames as findings name them |
 //! | `finalizers` | a finalizer that does not go on |
 //! | `running` | threads that run, and users of collections |
 //! | `holders` | who holds memory, what it consists of, and names of objects by the program's own fields |
@@ -27,6 +28,7 @@
 mod blocked;
 mod deadlocks;
 mod finalizers;
+mod frames;
 pub(crate) mod holders;
 mod joins;
 pub(crate) mod last_words;

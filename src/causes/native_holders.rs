@@ -29,7 +29,10 @@ const HEADS: u64 = 64;
 pub(crate) fn findings(facts: &NativeHolders, show_data: bool) -> Vec<Finding> {
     let lost = facts.lost.iter().map(|fact| lost(facts, fact, show_data));
     // What the standard library keeps to print a backtrace came with the end of the process.
-    let of_program = |fact: &&HolderFact| fact.name.as_ref().is_none_or(|name| !name.contains(BACKTRACES));
+    // One block is a finding of its own, by its size.
+    let is_group = |fact: &HolderFact| fact.blocks > 1 || fact.container.is_some();
+    let of_program =
+        |fact: &&HolderFact| is_group(fact) && fact.name.as_ref().is_none_or(|name| !name.contains(BACKTRACES));
     lost.chain(facts.holders.iter().filter(of_program).map(|fact| holder(facts, fact, show_data))).collect()
 }
 

@@ -50,7 +50,7 @@ fn what_they_do(scene: &Scene, graph: &WaitGraph, nodes: &[NodeId]) -> Option<Do
         nodes.iter().all(|node| scene.party(graph.root(*node)).is_some_and(is_blocked) || graph.is_stuck(*node))
     };
     let all_blocked = all.iter().all(blocked);
-    let stuck = all.iter().filter(|group| blocked(group)).map(|(_, nodes)| nodes.len()).sum();
+    let stuck = all.iter().filter(|group| blocked(group)).map(|(_, nodes)| nodes.len()).sum::<usize>();
     let place = all.first().and_then(|(_, nodes)| scene.party(*nodes.first()?)?.place.clone());
     let text = |(text, nodes): &(String, Vec<NodeId>)| {
         let parties: Vec<&Party> = nodes.iter().filter_map(|node| scene.party(*node)).collect();

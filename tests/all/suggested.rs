@@ -43,6 +43,7 @@ fn list_of(command: &str) -> &'static str {
         "holders" => "holders",
         "summary" => "kinds",
         "refs" => "refs",
+        "leaks" => "clusters",
         other => panic!("no rule for `{other}`"),
     }
 }

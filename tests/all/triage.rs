@@ -25,7 +25,7 @@ fn what_a_program_leaks_comes_first() {
     for (shape, id, words) in [
         // Size alone is no fault. Threads that nobody joined are one.
         ("mmap", ("anonymous", "info"), "text"),
-        ("nodes", ("malloc-equal-blocks", "info"), "629,145 malloc blocks of 48 bytes (28.8 MiB in all)"),
+        ("nodes", ("native-holder", "info"), "holds 28.8 MiB in 629,145 malloc blocks"),
         (
             "vector",
             ("malloc-large-block", "info"),

@@ -33,7 +33,8 @@ impl CPython<'_> {
         let value = |slot: u64| Some(Addr::new(word(slot)? & !STACK_REF_TAGS)).filter(|at| !at.is_null());
         (0..slots).rev().find_map(|slot| {
             let (name, receiver) = self.c_function(value(slot)?, slot.checked_add(1).and_then(value))?;
-            let arguments = [1, 2].map(|by| stack.wrapping_add(8 * (slot + by)).get());
+            let argument = |by: u64| stack.wrapping_add(8 * (slot + by));
+            let arguments = [argument(1).get(), argument(2).get()];
             let known = arguments.iter().chain(receiver.map(Addr::get).iter()).any(|word| native.contains(word));
             known.then_some(name)
         })
