@@ -274,7 +274,7 @@ mod tests {
         ]);
         assert_eq!((all.len(), all[0].severity, all[0].id), (1, Severity::Warning, "blocked-holder"));
         let text = &all[0].text;
-        assert!(text.starts_with("t-1 is in a socket read (recv) in Feed.next and holds the Gate"), "{text}");
+        assert!(text.starts_with("t-1 (1) is in a socket read (recv) in Feed.next and holds the Gate"), "{text}");
         assert!(text.contains("2 threads wait for it"), "{text}");
     }
 
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!((all.len(), all[0].severity), (1, Severity::Warning));
         assert!(
             all[0].text.starts_with(
-                "t-1 is in a socket read (recv) in Boat.row and likely has a Boat of the Gate at 0x10, as does another \
+                "t-1 (1) is in a socket read (recv) in Boat.row and likely has a Boat of the Gate at 0x10, as does another \
                  thread (t-2), which does the same; 3 threads wait for it"
             ),
             "{}",
@@ -320,7 +320,7 @@ mod tests {
         let text = &all[0].text;
         assert!(
             text.starts_with(
-                "t-1 runs in re.Pattern.match, called by Rules.check, after 1.5 s of processor time, and holds the Gate"
+                "t-1 (1) runs in re.Pattern.match, called by Rules.check, after 1.5 s of processor time, and holds the Gate"
             ),
             "{text}"
         );
