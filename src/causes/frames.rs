@@ -57,3 +57,18 @@ fn method_title(frame: &FrameRow) -> String {
         None => name.find("[[").and_then(|at| name.get(..at)).unwrap_or(name).to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_have_no_parameters_and_no_type_arguments() {
+        let of = |method: &str| {
+            title(&FrameRow { kind: FrameRowKind::Managed, method: Some(method.into()), ..FrameRow::default() })
+        };
+        assert_eq!(of("A.Sorter`1[[System.Int32, core]].Sort(Int32)"), "A.Sorter`1.Sort");
+        assert_eq!(of("A.Desk.Find[[System.Int32, core]](Int32)"), "A.Desk.Find");
+        assert_eq!(of("A.Desk.Find"), "A.Desk.Find");
+    }
+}

@@ -9,12 +9,12 @@ use crate::causes::native;
 use crate::causes::wait_graph::{Edges, NodeId, WaitGraph};
 use crate::map::Confidence;
 use crate::native::locks::NativeWait;
-use crate::report::{FrameRow, ThreadRow, WaitRow};
+use crate::report::{ThreadRow, WaitRow};
 use crate::runtimes::api::{
     Activity, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
 };
 use crate::units::count;
-use crate::words::{FrameRowKind, WaitKind};
+use crate::words::WaitKind;
 
 pub(super) use crate::causes::frames::{own_frames, title};
 
@@ -382,18 +382,3 @@ pub(crate) fn groups(scene: &Scene, nodes: &[NodeId]) -> Vec<String> {
 
 /// Maximum number of groups of waiters in one finding.
 const GROUPS: usize = 4;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn titles_have_no_parameters_and_no_type_arguments() {
-        let of = |method: &str| {
-            title(&FrameRow { kind: FrameRowKind::Managed, method: Some(method.into()), ..FrameRow::default() })
-        };
-        assert_eq!(of("A.Sorter`1[[System.Int32, core]].Sort(Int32)"), "A.Sorter`1.Sort");
-        assert_eq!(of("A.Desk.Find[[System.Int32, core]](Int32)"), "A.Desk.Find");
-        assert_eq!(of("A.Desk.Find"), "A.Desk.Find");
-    }
-}
