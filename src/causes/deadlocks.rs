@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::causes::parties::{JOINED, Party, Scene, groups, names, word};
+use crate::causes::requests::queue_text;
 use crate::causes::wait_graph::{NodeId, WaitGraph};
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
@@ -157,23 +158,22 @@ fn print(scene: &Scene, cycle: &[NodeId]) -> String {
 fn starved(scene: &Scene, graph: &WaitGraph, cycle: &[NodeId], pool: &Executor, behind: &[NodeId]) -> Finding {
     let members: Vec<&Party> = cycle.iter().filter_map(|node| scene.party(*node)).collect();
     let exact = cycle.iter().all(|node| graph.is_exact(*node));
-    let queued: u64 = pool.queued.iter().map(|(_, count)| *count).fold(0, u64::saturating_add);
+    let (queued, kinds) = queue_text(pool);
     let waits = members.iter().find_map(|party| party.wait.as_ref());
     let place = members.iter().find_map(|party| party.place.as_deref()).unwrap_or("code without names");
-    let kinds: Vec<String> = pool.queued.iter().take(2).map(|(kind, count)| format!("{count} {kind}")).collect();
+    let title = if exact { "Starved pool" } else { "Likely starved pool" };
     let text = format!(
-        "Starved pool: all {} of {} ({}) wait in {place} for {} queued in the same pool, behind {} ({}): no worker is \
-         left to run them.{}",
+        "{title}: all {} of {} ({}) wait in {place} for {} queued in the same pool, behind {} ({kinds}): no worker is left to \
+         run them.{}",
         count(members.len() as u64, "worker"),
         scene.pool_name(pool),
         names(&members),
         waits.and_then(|wait| wait.r#type.clone()).map_or_else(|| "tasks".to_owned(), tasks),
         count(queued, "queued task"),
-        kinds.join(", "),
         behind_text(scene, behind)
     );
     let confidence = if exact { Confidence::Exact } else { Confidence::Derived };
-    let finding = Finding::new("starved-pool", Severity::Critical, text, evidence(scene, cycle));
+    let finding = Finding::new("starved-pool", Severity::Warning, text, evidence(scene, cycle));
     finding.known(confidence).more("threads --group").fingerprinted(place)
 }
 
@@ -194,18 +194,7 @@ mod tests {
             evidence: "its owner",
             ..WaitFact::default()
         };
-        Party {
-            id: PartyId::Thread(tid),
-            name: name.into(),
-            place: Some("Desk.swap".into()),
-            caller: None,
-            callee: None,
-            activity: None,
-            main: false,
-            finalizer: false,
-            cpu_ms: None,
-            wait: Some(wait),
-        }
+        Party { place: Some("Desk.swap".into()), wait: Some(wait), ..Party::new(PartyId::Thread(tid), name.into()) }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Native threads that can never go on, without an owner that memory records: a signal handler that waits for what its
-//! own thread interrupted, and a pool whose workers all wait for its other tasks.
+//! Native threads that probably never go on, where memory records no owner: a signal handler that waits for a lock of the
+//! function it interrupted, and a pool whose workers all wait for its other tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,7 +81,7 @@ fn handler(thread: &ThreadRow) -> Option<Finding> {
     let in_function =
         below.iter().find(|frame| frame.own).map_or_else(String::new, |own| format!(", called by {}", title(own)));
     let text = format!(
-        "Deadlock in a signal handler: thread {} waits in {}, called by the handler {}, for a lock that it holds itself: the \
+        "Likely deadlock in a signal handler: thread {} waits in {}, called by the handler {}, for a lock that it holds itself: the \
          signal interrupted {}{in_function}.",
         thread.name.as_ref().map_or_else(|| thread.tid.to_string(), |name| format!("{name} ({})", thread.tid)),
         title(called),
@@ -89,7 +89,7 @@ fn handler(thread: &ThreadRow) -> Option<Finding> {
         title(interrupted),
     );
     let finding =
-        Finding::new("deadlock", Severity::Critical, text, "the frames of the handler and of what it interrupted");
+        Finding::new("deadlock", Severity::Warning, text, "the frames of the handler and of what it interrupted");
     Some(finding.known(Confidence::Derived).more(format!("threads --tid {}", thread.tid)).fingerprinted(title(handler)))
 }
 
@@ -133,12 +133,12 @@ fn starved_pool(scene: &Scene, pool: &str, threads: &[&ThreadRow]) -> Option<Fin
     }
     let place = parties.first()?.stack();
     let text = format!(
-        "Starved pool: all {} that run {pool} ({}) wait in a task, in {place}, each for another {kind}. If what they wait \
+        "Likely starved pool: all {} that run {pool} ({}) wait in a task, in {place}, each for another {kind}. If what they wait \
          for is queued in the same pool, no thread is left to run it.",
         count(threads.len() as u64, "thread"),
         names(&parties),
     );
-    let finding = Finding::new("starved-pool", Severity::Critical, text, "frames: a function object below each wait");
+    let finding = Finding::new("starved-pool", Severity::Warning, text, "frames: a function object below each wait");
     Some(finding.known(Confidence::Derived).more("threads --group").fingerprinted(place))
 }
 
@@ -178,7 +178,7 @@ mod tests {
         let found = handler(&thread).unwrap();
         assert_eq!(
             found.text,
-            "Deadlock in a signal handler: thread 7 waits in malloc, called by the handler on_alarm, for a lock that it \
+            "Likely deadlock in a signal handler: thread 7 waits in malloc, called by the handler on_alarm, for a lock that it \
              holds itself: the signal interrupted malloc, called by churn."
         );
         // The same handler interrupted code of the program.
@@ -197,16 +197,9 @@ mod tests {
         let threads: Vec<ThreadRow> =
             (1..4).map(|tid| ThreadRow { tid, frames: stack.clone(), ..ThreadRow::default() }).collect();
         let party = |tid: u32, object: u64| Party {
-            id: PartyId::Thread(tid),
-            name: format!("w{tid}"),
             place: Some("render".into()),
-            caller: None,
-            callee: None,
-            activity: None,
-            main: false,
-            finalizer: false,
-            cpu_ms: None,
             wait: Some(WaitFact { object: Addr::new(object), r#type: Some(FUTURE.into()), ..WaitFact::default() }),
+            ..Party::new(PartyId::Thread(tid), format!("w{tid}"))
         };
         let scene = |objects: [u64; 3]| {
             Scene::of((1..4).zip(objects).map(|(tid, object)| party(tid, object)).collect(), Vec::new(), Vec::new())

@@ -53,7 +53,11 @@ pub const RANKING: &[(Family, &str, &str)] = &[
         "Large, but a cache looks like a leak: it comes after what is wrong by itself.",
     ),
     (Family::Native, "native memory", "The same outside of the managed heap, with its owner."),
-    (Family::Running, "running threads", "One core cannot tell a loop from work, so it comes after what is held."),
+    (
+        Family::Running,
+        "running threads",
+        "One core does not show whether they loop or work, so they come after what is held.",
+    ),
     (Family::Sizing, "sizing", "Memory that is free: no fault, but the answer to why the process is so large."),
     (Family::Note, "notes", "Sums and counts, for the reader who looks for something else."),
     (Family::Verdict, "verdict", "What was judged, and what was not: only then is nothing wrong."),
@@ -65,7 +69,7 @@ const FAMILIES: &[(&str, Family, Severity)] = &[
     ("stack-overflow", Family::Crash, Severity::Critical),
     ("deadlock", Family::Deadlock, Severity::Critical),
     ("async-circle", Family::Deadlock, Severity::Critical),
-    ("starved-pool", Family::StarvedPool, Severity::Critical),
+    ("starved-pool", Family::StarvedPool, Severity::Warning),
     ("lock-owner-ended", Family::BlockedHolder, Severity::Warning),
     ("blocked-holder", Family::BlockedHolder, Severity::Warning),
     ("lock-waiters", Family::BlockedHolder, Severity::Warning),
@@ -143,8 +147,8 @@ fn is_small(f: &Finding) -> bool {
 /// Blocks described by their size alone.
 const NAMELESS: [&str; 3] = ["malloc-equal-blocks", "malloc-large-block", "anonymous-blocks"];
 
-/// Bytes up to which findings on nameless blocks are told after those on native memory with an owner: twice the largest
-/// of these, because it is most of the same memory.
+/// Bytes up to which findings on nameless blocks come after those on native memory with an owner: twice the largest of
+/// these, because it is most of the same memory.
 fn shadowed(findings: &[Finding]) -> u64 {
     let named = findings.iter().filter(|f| family(f.id) == Family::Native && !NAMELESS.contains(&f.id));
     named.filter(|f| f.id != "native-buffers").filter_map(|f| f.bytes).max().unwrap_or(0).saturating_mul(2)
