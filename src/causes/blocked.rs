@@ -28,28 +28,28 @@ const GROUP: usize = 2;
 
 pub(super) fn findings(scene: &Scene, graph: &WaitGraph) -> Vec<Finding> {
     let finalizer = finalizers::stuck(scene, graph);
-    // Tasks of requests, and the finalizer, of which other findings tell.
-    let (mut out, mut told) = (Vec::new(), BTreeSet::new());
+    // Tasks of requests, and the finalizer, which have a finding already.
+    let (mut out, mut reported) = (Vec::new(), BTreeSet::new());
     for set in &scene.requests {
         let finding = requests(scene, graph, set);
         if finding.as_ref().is_some_and(|finding| finding.severity > Severity::Info) {
-            told.extend(tasks_of(scene, set));
+            reported.extend(tasks_of(scene, set));
         }
         out.extend(finding);
     }
-    told.extend(finalizer.as_ref().map(|(node, _)| *node));
+    reported.extend(finalizer.as_ref().map(|(node, _)| *node));
     out.extend(finalizer.map(|(_, finding)| finding));
     let served: BTreeSet<u32> = scene.requests.iter().flat_map(|set| set.threads.iter().copied()).collect();
     let pools = scene.executors.iter().filter(|pool| !pool.busy.iter().any(|tid| served.contains(tid)));
     out.extend(pools.filter_map(|pool| busy_pool(scene, graph, pool)).take(MOST));
-    out.extend(holders(scene, graph, &told));
-    out.extend(without_owner(scene, &told));
+    out.extend(holders(scene, graph, &reported));
+    out.extend(without_owner(scene, &reported));
     out.extend(running(scene));
     out
 }
 
 /// Waits that end at one party, by that party.
-fn holders(scene: &Scene, graph: &WaitGraph, told: &BTreeSet<NodeId>) -> Vec<Finding> {
+fn holders(scene: &Scene, graph: &WaitGraph, reported: &BTreeSet<NodeId>) -> Vec<Finding> {
     let mut by_root: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
     for (node, party) in (0..).zip(&scene.parties) {
         let counts = !graph.targets(node).is_empty() && !graph.is_stuck(node) && !is_only_joined(party);
@@ -59,8 +59,8 @@ fn holders(scene: &Scene, graph: &WaitGraph, told: &BTreeSet<NodeId>) -> Vec<Fin
     }
     let is_task = |node: &NodeId| scene.party(*node).is_some_and(|party| !matches!(party.id, PartyId::Thread(_)));
     by_root.retain(|root, waiters| {
-        let all = waiters.iter().all(|node| told.contains(node));
-        !(all && (!is_task(root) || told.contains(root)))
+        let all = waiters.iter().all(|node| reported.contains(node));
+        !(all && (!is_task(root) || reported.contains(root)))
     });
     let mut roots: Vec<(NodeId, Vec<NodeId>)> = by_root.into_iter().collect();
     roots.sort_by_key(|(root, waiters)| (Reverse(waiters.len()), *root));
@@ -170,14 +170,14 @@ fn holder(scene: &Scene, graph: &WaitGraph, root: NodeId, waiters: &[NodeId]) ->
 }
 
 /// Groups of threads that wait for an object that nobody is known to own.
-fn without_owner(scene: &Scene, told: &BTreeSet<NodeId>) -> Vec<Finding> {
+fn without_owner(scene: &Scene, reported: &BTreeSet<NodeId>) -> Vec<Finding> {
     // Futures of one registry are different objects with one name.
     let mut by_object: BTreeMap<String, Vec<NodeId>> = BTreeMap::new();
     for (node, party) in (0..).zip(&scene.parties) {
         let is = |wait: &&WaitFact| wait.owners.is_empty() && !wait.idle && !wait.soon && wait.relation != JOINED;
         let Some(wait) = party.wait.as_ref().filter(is) else { continue };
         // Whoever waits for a lock of nobody waits forever, even the only thread.
-        if party.works() && !told.contains(&node) && (!party.main || wait.owner_ended) {
+        if party.works() && !reported.contains(&node) && (!party.main || wait.owner_ended) {
             by_object.entry(scene.noun(wait)).or_default().push(node);
         }
     }
@@ -206,7 +206,7 @@ fn without_owner(scene: &Scene, told: &BTreeSet<NodeId>) -> Vec<Finding> {
     all.iter().take(MOST).filter_map(of_group).collect()
 }
 
-/// Objects without an owner that stand for a resource: who is busy may have what others wait for.
+/// Objects without an owner that count a resource. A thread that is busy may have what the others wait for.
 const COUNTED: [&str; 2] = [CONDITION, "sem_t"];
 
 /// What other threads do outside of the process, while some wait for such an object: they may have what is awaited.
@@ -243,20 +243,8 @@ mod tests {
             relation: HELD,
             ..WaitFact::default()
         });
-        let name = format!("t-{tid}");
         let place = place.map(str::to_owned);
-        Party {
-            id: PartyId::Thread(tid),
-            name,
-            place,
-            caller: None,
-            callee: None,
-            activity,
-            main: false,
-            finalizer: false,
-            cpu_ms: None,
-            wait,
-        }
+        Party { place, activity, wait, ..Party::new(PartyId::Thread(tid), format!("t-{tid}")) }
     }
 
     fn of(parties: Vec<Party>) -> Vec<Finding> {

@@ -74,18 +74,7 @@ mod tests {
     use crate::runtimes::api::{Activity, PartyId, WaitFact, WaitOwner};
 
     fn party(tid: u32, name: &str, place: &str) -> Party {
-        Party {
-            id: PartyId::Thread(tid),
-            name: name.into(),
-            place: Some(place.into()),
-            caller: None,
-            callee: None,
-            activity: None,
-            main: false,
-            finalizer: false,
-            cpu_ms: None,
-            wait: None,
-        }
+        Party { place: Some(place.into()), ..Party::new(PartyId::Thread(tid), name.into()) }
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use crate::causes::finalizers;
 use crate::report::{Finding, Severity};
 
-/// Joins findings. Nothing is told twice.
+/// Joins findings, so that no two say the same.
 pub(crate) fn join(findings: &mut Vec<Finding>) {
+    stack_overflow(findings);
     out_of_memory(findings);
     finalizers::join(findings);
     fragmentation(findings);
@@ -15,10 +16,10 @@ pub(crate) fn join(findings: &mut Vec<Finding>) {
         // Blocks of another allocator than the C library's.
         findings.iter_mut().filter(|f| f.within == Some("malloc")).for_each(|f| f.within = Some("allocator"));
     }
-    // A finding that tells all of another one.
-    let told: Vec<String> =
+    // A finding that contains another one.
+    let containing: Vec<String> =
         findings.iter().filter(|finding| finding.id == "collectible-assemblies").map(|f| f.text.clone()).collect();
-    findings.retain(|finding| finding.id != "retained" || !told.iter().any(|text| text.contains(&finding.text)));
+    findings.retain(|finding| finding.id != "retained" || !containing.iter().any(|text| text.contains(&finding.text)));
 }
 
 /// A collector that is off, and the garbage that it leaves.
@@ -49,13 +50,16 @@ fn native_blocks(findings: &mut Vec<Finding>) {
     findings.retain(|finding| finding.id != "malloc-equal-blocks" || !finding.bytes.is_some_and(is_owned));
 }
 
-/// A failed allocation, the end of its process, and the largest holder.
-fn out_of_memory(findings: &mut Vec<Finding>) {
-    // The end by a stack overflow, and the stack that overflowed.
+/// The end by a stack overflow, and the stack that overflowed.
+fn stack_overflow(findings: &mut Vec<Finding>) {
     let ended = |finding: &Finding| finding.id == "stack-overflow" && finding.severity == Severity::Critical;
     if findings.iter().any(ended) {
         findings.retain(|finding| finding.id != "stack-overflow" || ended(finding));
     }
+}
+
+/// A failed allocation, the end of its process, and the largest holder.
+fn out_of_memory(findings: &mut Vec<Finding>) {
     let Some(at) = findings.iter().position(|finding| finding.id == "out-of-memory") else { return };
     // Those that were caught before the one that ended the process.
     if findings.get(at).is_some_and(|finding| finding.severity == Severity::Critical) {
@@ -83,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_finding_tells_no_other_repeats() {
+    fn no_finding_repeats_another() {
         let mut all = vec![
             of("malloc-equal-blocks", "500 blocks", 64_008_000),
             of("malloc-equal-blocks", "9 blocks", 8_000_000),

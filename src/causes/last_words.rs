@@ -70,12 +70,13 @@ pub(crate) fn crash(ending: &Ending<'_>, exception: impl Fn(Addr) -> Option<Exce
     let signal = &ending.signal.1;
     let text = match (thrown, number == ABORT) {
         (Some(thrown), true) => {
-            let message = thrown.message.clone().or_else(|| exception(thrown.address)?.message);
-            let mut text = format!("Unhandled {}", said(&thrown.r#type, message.as_deref()));
-            text.push_str(&inner(thrown.address, &exception));
-            let at = exception(thrown.address).and_then(|detail| detail.frames.first()?.method.clone());
+            let detail = exception(thrown.address);
+            let message = thrown.message.as_deref().or(detail.as_ref().and_then(|detail| detail.message.as_deref()));
+            let inner = inner(detail.as_ref(), &exception);
+            let at = detail.as_ref().and_then(|detail| detail.frames.first()?.method.as_deref());
             let at = at.map_or_else(String::new, |method| format!("; thrown in {method}"));
-            format!("{text} in thread {thread}{place}{at}. The process aborted ({signal}).")
+            let thrown = said(&thrown.r#type, message);
+            format!("Unhandled {thrown}{inner} in thread {thread}{place}{at}. The process aborted ({signal}).")
         }
         (None, true) => format!("The process aborted ({signal}) in thread {thread}{place}."),
         (_, false) => match ending.address.filter(|_| FAULTS.contains(&number)) {
@@ -110,25 +111,11 @@ pub(crate) fn out_of_memory(thread: &ThreadRow, fact: &OutOfMemory) -> Finding {
     finding.known(Confidence::Exact).more(format!("threads --tid {}", thread.tid)).fingerprinted(print)
 }
 
-/// The finding on a failed allocation whose exception `holder` keeps.
-pub(crate) fn kept_failure(fact: &KeptFailure, holder: &str) -> Finding {
-    let passed = fact.functions.iter().take(CALLERS).map(String::as_str).collect::<Vec<_>>().join(" ← ");
-    let raised = if passed.is_empty() { String::new() } else { format!(" was raised in {passed}, and") };
-    let text = format!("Out of memory: {}{raised} is kept by {holder}.", fact.r#type);
-    let finding = Finding::new("out-of-memory", Severity::Warning, text, "an exception with a traceback");
-    let print = fact.functions.first().cloned().unwrap_or_default();
-    finding.known(Confidence::Exact).more(format!("object {}", fact.object)).fingerprinted(print)
-}
-
-/// An OutOfMemoryException, or the like, that was caught.
+/// An exception of a failed allocation that was caught.
 pub(crate) struct Caught<'a> {
-    /// Its type, and how many there are.
-    pub(crate) r#type: &'a str,
+    pub(crate) failure: &'a KeptFailure,
+    /// Number of such exceptions.
     pub(crate) count: u64,
-    /// One of them.
-    pub(crate) object: Addr,
-    /// Methods that threw it, innermost first.
-    pub(crate) methods: Vec<String>,
     /// The field or variable that keeps it. `None` if nothing does.
     pub(crate) holder: Option<&'a str>,
     /// The last allocation that failed, and the limit of the heap.
@@ -138,12 +125,13 @@ pub(crate) struct Caught<'a> {
 
 /// The finding on a failed allocation that the program handled. What is not kept any more is over.
 pub(crate) fn caught(of: &Caught<'_>) -> Finding {
-    let methods: Vec<&str> = of.methods.iter().take(THROWERS).map(String::as_str).collect();
+    let KeptFailure { object, r#type, functions } = of.failure;
+    let methods: Vec<&str> = functions.iter().take(CALLERS).map(String::as_str).collect();
     let thrown = if methods.is_empty() { String::new() } else { format!(", thrown in {}", methods.join(" ← ")) };
     let kept = of.holder.map_or_else(|| "was caught".to_owned(), |holder| format!("was caught and is kept: {holder}"));
     let what = match of.count {
-        1 => format!("{}{thrown}, {kept}", of.r#type),
-        count => format!("{} × {}; one of them{thrown}, {kept}", exact(count), of.r#type),
+        1 => format!("{type}{thrown}, {kept}"),
+        count => format!("{} × {type}; one of them{thrown}, {kept}", exact(count)),
     };
     let asked = of.asked.map_or_else(String::new, |asked| {
         let large = if asked.large { ", a large object" } else { "" };
@@ -158,13 +146,16 @@ pub(crate) fn caught(of: &Caught<'_>) -> Finding {
     });
     let text = format!("Out of memory: {what}.{asked}{limit}");
     let severity = if of.holder.is_some() { Severity::Warning } else { Severity::Info };
-    let evidence = "the exception and its stack trace; the collector's record of the failed allocation";
-    let finding = Finding::new("out-of-memory", severity, text, evidence).known(Confidence::Derived);
-    finding.more(format!("object {}", of.object)).fingerprinted(methods.first().copied().unwrap_or_default())
+    // The record need not be of this exception.
+    let (evidence, confidence) = match of.asked {
+        Some(_) => {
+            ("the exception and its stack trace; the collector's record of a failed allocation", Confidence::Derived)
+        }
+        None => ("the exception and its stack trace", Confidence::Exact),
+    };
+    let finding = Finding::new("out-of-memory", severity, text, evidence).known(confidence);
+    finding.more(format!("object {object}")).fingerprinted(methods.first().copied().unwrap_or_default())
 }
-
-/// Maximum number of methods named that threw an exception.
-const THROWERS: usize = 2;
 
 /// Least number of frames of one function, and least share of all frames as a divisor, to be a recursion.
 const DEEP: usize = 64;
@@ -236,15 +227,16 @@ fn said(kind: &str, message: Option<&str>) -> String {
 }
 
 /// The inner exceptions of one, outermost first.
-fn inner(address: Addr, exception: &impl Fn(Addr) -> Option<ExceptionDetail>) -> String {
+fn inner(outer: Option<&ExceptionDetail>, exception: &impl Fn(Addr) -> Option<ExceptionDetail>) -> String {
+    let cause = |detail: &ExceptionDetail| detail.inner.zip(detail.inner_type.clone());
     let mut out = String::new();
-    let mut at = address;
+    let mut next = outer.and_then(cause);
     for _ in 0..INNER {
-        let Some(detail) = exception(at) else { break };
-        let (Some(next), Some(kind)) = (detail.inner, detail.inner_type) else { break };
-        let message = exception(next).and_then(|detail| detail.message);
-        out.push_str(&format!(", caused by {}", said(&kind, message.as_deref())));
-        at = next;
+        let Some((object, kind)) = next else { break };
+        let detail = exception(object);
+        let message = detail.as_ref().and_then(|detail| detail.message.as_deref());
+        out.push_str(&format!(", caused by {}", said(&kind, message)));
+        next = detail.as_ref().and_then(cause);
     }
     out
 }
@@ -262,18 +254,23 @@ mod tests {
 
     #[test]
     fn a_kept_failure_names_its_functions_and_its_keeper_and_takes_the_largest_holder() {
-        let functions = ["read", "load", "run", "main"].map(str::to_owned).to_vec();
-        let fact = KeptFailure { object: Addr::new(0x10), r#type: "MemoryError".into(), functions };
-        let mut all = vec![kept_failure(&fact, "Job.error"), {
+        let failure = &failure("MemoryError", &["read", "load", "run", "main"]);
+        let of = Caught { failure, count: 1, holder: Some("Job.error"), asked: None, limit: None };
+        let mut all = vec![caught(&of), {
             Finding::new("retained", Severity::Warning, "170 MiB: Job.lines retains 9 Line.", "").about(170 << 20)
         }];
         crate::causes::join(&mut all);
         assert_eq!(
             all[0].text,
-            "Out of memory: MemoryError was raised in read ← load ← run, and is kept by Job.error. Largest holder: 170 MiB: \
-             Job.lines retains 9 Line."
+            "Out of memory: MemoryError, thrown in read ← load ← run, was caught and is kept: Job.error. Largest holder: 170 \
+             MiB: Job.lines retains 9 Line."
         );
         assert_eq!((all[0].severity, all[0].bytes), (Severity::Warning, Some(170 << 20)));
+    }
+
+    fn failure(kind: &str, functions: &[&str]) -> KeptFailure {
+        let functions = functions.iter().map(|name| (*name).to_owned()).collect();
+        KeptFailure { object: Addr::new(0x10), r#type: kind.into(), functions }
     }
 
     fn of(number: i32, code: Option<i32>, frames: &[FrameRow]) -> Option<Finding> {
@@ -301,12 +298,10 @@ mod tests {
     }
 
     #[test]
-    fn a_caught_exception_is_told_with_what_was_asked_for_and_the_limit() {
+    fn the_finding_on_a_caught_exception_has_the_bytes_asked_for_and_the_limit() {
         let of = Caught {
-            r#type: "OutOfMemoryException",
+            failure: &failure("OutOfMemoryException", &["Job.combine", "Job.run", "main", "start"]),
             count: 1,
-            object: Addr::new(0x10),
-            methods: vec!["Job.combine".into(), "Job.run".into(), "main".into()],
             holder: Some("Job.failure"),
             asked: Some(FailedAllocation { bytes: 125_830_168, large: true }),
             limit: Some(200 << 20),
@@ -314,9 +309,9 @@ mod tests {
         let found = caught(&of);
         assert_eq!(
             found.text,
-            "Out of memory: OutOfMemoryException, thrown in Job.combine ← Job.run, was caught and is kept: Job.failure. \
-             The last request that the collector could not meet was for 125,830,168 bytes (120 MiB), a large object. The \
-             limit of the heap is 209,715,200 bytes (200 MiB)."
+            "Out of memory: OutOfMemoryException, thrown in Job.combine ← Job.run ← main, was caught and is kept: \
+             Job.failure. The last request that the collector could not meet was for 125,830,168 bytes (120 MiB), a large \
+             object. The limit of the heap is 209,715,200 bytes (200 MiB)."
         );
         assert_eq!(found.severity, Severity::Warning);
         assert_eq!(caught(&Caught { holder: None, ..of }).severity, Severity::Info);

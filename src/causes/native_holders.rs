@@ -1,7 +1,7 @@
 //! Memory of malloc with its holder, and what nobody holds.
 //!
-//! One core cannot tell a leak from a cache, so what is held is never called a leak. What no word leads to is lost
-//! whatever its size.
+//! One core does not show whether held memory is a leak or a cache, so it is never called a leak. Memory that no word
+//! leads to is lost, whatever its size.
 
 use crate::analysis::block_graph::{HolderFact, LostFact, NativeHolders, Part, PinFact};
 use crate::map::Confidence;
@@ -22,14 +22,13 @@ const UNUSED: u64 = 1 << 20;
 /// Part of the name of Rust's cache of debug information.
 const BACKTRACES: &str = "std::backtrace_rs";
 
-/// Least number of lists in one table to be told.
+/// Minimum number of lists in a table for the sentence to name them.
 const HEADS: u64 = 64;
 
 /// The findings. `show_data`: whether texts may be shown in full.
 pub(crate) fn findings(facts: &NativeHolders, show_data: bool) -> Vec<Finding> {
     let lost = facts.lost.iter().map(|fact| lost(facts, fact, show_data));
-    // What the standard library keeps to print a backtrace came with the end of the process.
-    // One block is a finding of its own, by its size.
+    // Rust's library allocates for the backtrace only as the process ends. One block is a finding of its own, by its size.
     let is_group = |fact: &HolderFact| fact.blocks > 1 || fact.container.is_some();
     let of_program =
         |fact: &&HolderFact| is_group(fact) && fact.name.as_ref().is_none_or(|name| !name.contains(BACKTRACES));

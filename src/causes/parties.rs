@@ -249,18 +249,8 @@ pub(crate) const LENT: &str = "lent";
 pub(crate) const HELD: &str = "held";
 
 pub(super) fn of_task(task: TaskFact) -> Party {
-    Party {
-        id: PartyId::Task(task.address),
-        name: task.name.unwrap_or_else(|| format!("task {}", task.address)),
-        place: task.place,
-        caller: task.caller,
-        callee: None,
-        activity: None,
-        main: false,
-        finalizer: false,
-        cpu_ms: None,
-        wait: task.wait,
-    }
+    let name = task.name.unwrap_or_else(|| format!("task {}", task.address));
+    Party { place: task.place, caller: task.caller, wait: task.wait, ..Party::new(PartyId::Task(task.address), name) }
 }
 
 /// The word for parties of a kind.
@@ -278,6 +268,22 @@ fn system_name(thread: &ThreadRow) -> Option<&str> {
 }
 
 impl Party {
+    /// A party of which only the name is known.
+    pub(super) fn new(id: PartyId, name: String) -> Party {
+        Party {
+            id,
+            name,
+            place: None,
+            caller: None,
+            callee: None,
+            activity: None,
+            main: false,
+            finalizer: false,
+            cpu_ms: None,
+            wait: None,
+        }
+    }
+
     /// The name, with the number by which tools select the thread: several may have one name.
     pub(super) fn full_name(&self) -> String {
         match self.id {

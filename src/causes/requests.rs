@@ -9,6 +9,7 @@ use crate::causes::wait_graph::{NodeId, WaitGraph};
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
 use crate::runtimes::api::{Executor, PartyId, RequestSet};
+use crate::sums::SaturatingSum;
 use crate::units::{count, exact};
 
 /// What most of some parties do, with their number, and whether they go on.
@@ -69,11 +70,12 @@ fn what_they_do(scene: &Scene, graph: &WaitGraph, nodes: &[NodeId]) -> Option<Do
     (!nodes.is_empty()).then_some(Doing { text, all_blocked, blocked: stuck, place })
 }
 
-/// Maximum number of groups told of the parties of one pool or server.
+/// Maximum number of groups described of the parties of one pool or server.
 const DOINGS: usize = 3;
 
-fn queue_text(pool: &Executor) -> (u64, String) {
-    let queued: u64 = pool.queued.iter().map(|(_, count)| *count).fold(0, u64::saturating_add);
+/// Number of tasks in a pool's queue, and the most frequent kinds of them.
+pub(super) fn queue_text(pool: &Executor) -> (u64, String) {
+    let queued: u64 = pool.queued.iter().map(|(_, count)| *count).saturating_sum();
     let kinds: Vec<String> =
         pool.queued.iter().take(2).map(|(kind, count)| format!("{} {kind}", exact(*count))).collect();
     (queued, kinds.join(", "))
@@ -116,7 +118,7 @@ pub(super) fn requests(scene: &Scene, graph: &WaitGraph, set: &RequestSet) -> Op
             0 => String::new(),
             _ if full => format!(
                 " All {} are busy and {} behind them ({kinds}): no worker is free.",
-                count(pool.workers.len() as u64, "worker"),
+                count(pool.workers.len() as u64, pool.worker()),
                 count(queued, "queued request")
             ),
             _ => format!(" {} behind them ({kinds}).", count(queued, "queued request")),

@@ -12,7 +12,7 @@ use crate::units::count;
 /// Maximum number of findings.
 const MOST: usize = 4;
 
-// Threads that run code of the program, by its innermost method. One core cannot tell a loop from work.
+/// Threads that run code of the program, by its innermost method. One core does not show whether they loop or work.
 pub(super) fn running(scene: &Scene) -> Vec<Finding> {
     let mut by_place: BTreeMap<&str, Vec<&Party>> = BTreeMap::new();
     for party in scene.parties.iter().filter(|party| party.activity == Some(Activity::Runs)) {
@@ -101,16 +101,8 @@ mod tests {
     #[test]
     fn threads_of_values_are_named_with_what_they_do() {
         let party = |tid: u32, place: Option<&str>| Party {
-            id: PartyId::Thread(tid),
-            name: format!("t-{tid}"),
             place: place.map(str::to_owned),
-            caller: None,
-            callee: None,
-            activity: None,
-            main: false,
-            finalizer: false,
-            cpu_ms: None,
-            wait: None,
+            ..Party::new(PartyId::Thread(tid), format!("t-{tid}"))
         };
         let parties = vec![party(1, None), party(2, Some("Form.fill"))];
         let scene = Scene::of(parties, Vec::new(), Vec::new());

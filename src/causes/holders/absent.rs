@@ -9,7 +9,7 @@ use crate::runtimes::graph::TreeNode;
 use crate::session::Session;
 use crate::sums::SaturatingSum;
 
-/// Minimum size of an object whose pages may never have been written, in bytes, and minimum bytes that are told.
+/// Minimum size of an object whose pages may never have been written, in bytes, and minimum bytes that a sentence mentions.
 pub(crate) const LARGE: u64 = 64 << 10;
 
 /// Maximum number of objects measured.

@@ -62,14 +62,15 @@ pub(super) struct NamedRoots {
 impl NamedRoots {
     pub(super) fn of(rooted: &RuntimeRoots<'_>, names: &mut ObjectNames<'_>) -> NamedRoots {
         let NamedStatics { roots: statics, containers } = rooted.runtime.named_statics();
-        let hidden: HashSet<Addr> = containers.iter().copied().collect();
+        // Containers lead nowhere. Later, also objects that have a name already.
+        let mut known: HashSet<Addr> = containers.iter().copied().collect();
         let locals = rooted.runtime.thread_local_values();
         let mut all: Vec<(Tier, RootName, Addr)> = Vec::new();
         for root in statics {
             let tier = if root.library { Tier::Library } else { Tier::Static };
             all.push((tier, RootName::Static(root.name), root.object));
         }
-        for root in rooted.roots.iter().filter(|root| !hidden.contains(&root.object)) {
+        for root in rooted.roots.iter().filter(|root| !known.contains(&root.object)) {
             let (tier, name) = classify(rooted, root);
             let mut own =
                 || names.node(root.object).is_some_and(|node| rooted.runtime.type_role(node.kind) == TypeRole::Program);
@@ -83,11 +84,12 @@ impl NamedRoots {
             all.push((tier, name, root.object));
         }
         // No object may be lost because the name of its variable could not be read.
+        known.extend(all.iter().filter(|(_, name, _)| matches!(name, RootName::Static(_))).map(|(.., at)| *at));
         let mut reader = names.heap.reader();
         for container in &containers {
             reader.each(container.get(), |_, to| {
                 let object = Addr::new(to);
-                if !hidden.contains(&object) {
+                if known.insert(object) {
                     all.push((Tier::Unnamed, RootName::Unnamed, object));
                 }
                 all.len() < MAX_ROOTS

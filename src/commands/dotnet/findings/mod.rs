@@ -86,11 +86,12 @@ pub(in crate::commands) fn due(session: &Session<'_>) -> Option<DueObjects> {
 }
 
 /// Findings that need lists of objects. They read the heap. `reached`: the [`loader_objects`] that roots are known to
-/// reach. `thrown`: exceptions that were thrown.
+/// reach. `thrown`: exceptions that were thrown. `due`: see [`due`].
 pub(in crate::commands) fn of_session(
     session: &Session<'_>,
     reached: &HashSet<Addr>,
     thrown: &[ExceptionRow],
+    due: Option<&DueObjects>,
     kept: &Kept<'_>,
     progress: &Progress,
 ) -> Vec<Finding> {
@@ -98,7 +99,7 @@ pub(in crate::commands) fn of_session(
         return Vec::new();
     }
     let mut out = Vec::new();
-    if let Some(due) = due(session) {
+    if let Some(due) = due {
         let text = format!(
             "{} objects wait for their finalizer: the finalizer thread is behind or blocked.",
             exact(due.count)

@@ -1,6 +1,7 @@
 //! Native memory behind objects that are themselves blocks of malloc or of a small-block allocator: of database
 //! connections, documents, compressors. And blocks that nothing refers to, with the line that allocated them.
 
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +10,7 @@ use crate::addr::Addr;
 use crate::analysis::reach::Reach;
 use crate::causes::native_lost::{Lost, finding as lost_finding};
 use crate::memory::Memory;
-use crate::native::malloc::{Block, BlockId, BlockMarks};
+use crate::native::malloc::{Block, BlockId, BlockMarks, Blocks};
 use crate::progress::Progress;
 use crate::report::Finding;
 use crate::runtimes::api::{Heap, ManagedRuntime, TypeIndex, UnwalkedRanges};
@@ -18,7 +19,7 @@ use crate::session::Session;
 /// Bytes of an object in which pointers to native memory are looked for.
 const FIXED: u64 = 512;
 
-/// Maximum number of blocks that are followed, and of types told.
+/// Maximum number of blocks that are followed, and of types reported.
 const BLOCKS: usize = 1 << 24;
 const TYPES: usize = 4;
 
@@ -46,7 +47,16 @@ struct Candidate {
     blocks: Vec<Block>,
 }
 
-/// Marks the blocks that managed objects are in, or that they own as a buffer.
+/// The blocks of one runtime's objects, and the pointers between the blocks behind them. Both are found once, on first use.
+pub(super) struct Behind<'s, 'p> {
+    session: &'s Session<'p>,
+    runtime: &'s dyn ManagedRuntime,
+    heap: &'s dyn Heap,
+    managed: OnceCell<BlockMarks>,
+    reach: OnceCell<Reach<'s>>,
+}
+
+/// Marks the blocks that managed objects are in.
 fn managed_blocks(session: &Session<'_>, heap: &dyn Heap) -> BlockMarks {
     let (_, blocks) = session.blocks();
     let marks = blocks.marks();
@@ -112,61 +122,112 @@ fn candidates(session: &Session<'_>, heap: &dyn Heap, own: &BlockMarks) -> Vec<C
     out
 }
 
-/// Types whose objects lead to most native memory. A block belongs to the nearest object.
-pub(super) fn owners(session: &Session<'_>, runtime: &dyn ManagedRuntime) -> Vec<Owner> {
-    let Some(heap) = runtime.heap() else { return Vec::new() };
-    let (_, blocks) = session.blocks();
-    let seen = managed_blocks(session, heap);
-    let all = candidates(session, heap, &seen);
-    let reach = Reach::new(session.process, blocks).without_tracers(session);
-    let mut open: VecDeque<(Block, usize)> = VecDeque::new();
-    let mut sums: Vec<(u64, u64)> = vec![(0, 0); all.len()];
-    for (number, candidate) in all.iter().enumerate() {
-        open.extend(candidate.blocks.iter().map(|block| (*block, number)));
+impl<'s, 'p> Behind<'s, 'p> {
+    /// `None` if the runtime has no heap.
+    pub(super) fn new(session: &'s Session<'p>, runtime: &'s dyn ManagedRuntime) -> Option<Behind<'s, 'p>> {
+        let heap = runtime.heap()?;
+        Some(Behind { session, runtime, heap, managed: OnceCell::new(), reach: OnceCell::new() })
     }
-    // Blocks of the first level belong to the objects that point into them.
-    open.retain(|(block, _)| seen.mark(block.id));
-    let starts: HashMap<BlockId, TypeIndex> =
-        open.iter().filter_map(|(block, number)| Some((block.id, all.get(*number)?.kind))).collect();
-    // Objects of one type that lead to those of another.
-    let mut inside: HashMap<(TypeIndex, TypeIndex), HashSet<usize>> = HashMap::new();
-    let mut followed = 0_usize;
-    while let Some((block, number)) = open.pop_front().filter(|_| followed < BLOCKS) {
-        followed += 1;
-        if let Some(sum) = sums.get_mut(number) {
-            *sum = (sum.0 + 1, sum.1.saturating_add(block.size));
+
+    fn blocks(&self) -> &'s Blocks {
+        &self.session.blocks().1
+    }
+
+    /// The blocks that objects are in.
+    fn managed(&self) -> &BlockMarks {
+        self.managed.get_or_init(|| managed_blocks(self.session, self.heap))
+    }
+
+    fn reach(&self) -> &Reach<'s> {
+        let new = || Reach::new(self.session.process, self.blocks()).without_tracers(self.session);
+        self.reach.get_or_init(new)
+    }
+
+    /// Types whose objects lead to most native memory. A block belongs to the nearest object.
+    pub(super) fn owners(&self) -> Vec<Owner> {
+        let (heap, blocks, managed, reach) = (self.heap, self.blocks(), self.managed(), self.reach());
+        let all = candidates(self.session, heap, managed);
+        let seen = blocks.marks();
+        let mut open: VecDeque<(Block, usize)> = VecDeque::new();
+        let mut sums: Vec<(u64, u64)> = vec![(0, 0); all.len()];
+        for (number, candidate) in all.iter().enumerate() {
+            open.extend(candidate.blocks.iter().map(|block| (*block, number)));
         }
-        let Some(part) = reach.part_of(&block) else { continue };
-        reach.words(part, &block, blocks.hull(), |value| {
-            let Some(to) = blocks.at(value).filter(|to| to.used) else { return };
-            if seen.mark(to.id) {
-                open.push_back((to, number));
-            } else if let (Some(of), Some(kind)) = (all.get(number).map(|c| c.kind), starts.get(&to.id))
-                && *kind != of
-                && inside.len() < LINKS
-            {
-                inside.entry((of, *kind)).or_default().insert(number);
+        // Blocks of the first level belong to the objects that point into them.
+        open.retain(|(block, _)| seen.mark(block.id));
+        let starts: HashMap<BlockId, TypeIndex> =
+            open.iter().filter_map(|(block, number)| Some((block.id, all.get(*number)?.kind))).collect();
+        // Objects of one type that lead to those of another.
+        let mut inside: HashMap<(TypeIndex, TypeIndex), HashSet<usize>> = HashMap::new();
+        let mut followed = 0_usize;
+        while let Some((block, number)) = open.pop_front().filter(|_| followed < BLOCKS) {
+            followed += 1;
+            if let Some(sum) = sums.get_mut(number) {
+                *sum = (sum.0 + 1, sum.1.saturating_add(block.size));
+            }
+            let Some(part) = reach.part_of(&block) else { continue };
+            reach.words(part, &block, blocks.hull(), |value| {
+                let Some(to) = blocks.at(value).filter(|to| to.used) else { return };
+                if !managed.has(to.id) && seen.mark(to.id) {
+                    open.push_back((to, number));
+                } else if let (Some(of), Some(kind)) = (all.get(number).map(|c| c.kind), starts.get(&to.id))
+                    && *kind != of
+                    && inside.len() < LINKS
+                {
+                    inside.entry((of, *kind)).or_default().insert(number);
+                }
+            });
+        }
+        let mut by_kind: BTreeMap<TypeIndex, (Owner, u64)> = BTreeMap::new();
+        for (candidate, (count, bytes)) in all.iter().zip(sums).filter(|(_, (count, _))| *count > 0) {
+            let (row, most) = by_kind.entry(candidate.kind).or_insert_with(|| {
+                let r#type = heap.type_name(candidate.kind);
+                (Owner { r#type, objects: 0, blocks: 0, bytes: 0, object: candidate.object }, 0)
+            });
+            row.objects += 1;
+            row.blocks = row.blocks.saturating_add(count);
+            row.bytes = row.bytes.saturating_add(bytes);
+            if bytes > *most {
+                (row.object, *most) = (candidate.object, bytes);
+            }
+        }
+        merge(&mut by_kind, &inside);
+        let mut rows: Vec<Owner> = by_kind.into_values().map(|(row, _)| row).collect();
+        rows.sort_by_key(|row| (Reverse(row.bytes), row.object));
+        rows.truncate(TYPES);
+        rows
+    }
+
+    /// Blocks that a tracer recorded and that no pointer leads to, by the line that allocated them.
+    pub(super) fn lost(&self, progress: &Progress) -> Vec<Finding> {
+        let Some(traces) = self.runtime.allocation_traces() else { return Vec::new() };
+        let (blocks, managed) = (self.blocks(), self.managed());
+        let reached = blocks.marks();
+        self.reach().mark_from_roots(self.session, &reached, progress);
+        let unknown: Mutex<HashMap<u64, Block>> = Mutex::default();
+        blocks.each_unmarked(&reached, |_, block| {
+            if !managed.has(block.id) {
+                unknown.lock().unwrap_or_else(PoisonError::into_inner).insert(block.range.start.get(), block);
             }
         });
-    }
-    let mut by_kind: BTreeMap<TypeIndex, (Owner, u64)> = BTreeMap::new();
-    for (candidate, (count, bytes)) in all.iter().zip(sums).filter(|(_, (count, _))| *count > 0) {
-        let (row, most) = by_kind.entry(candidate.kind).or_insert_with(|| {
-            let r#type = heap.type_name(candidate.kind);
-            (Owner { r#type, objects: 0, blocks: 0, bytes: 0, object: candidate.object }, 0)
-        });
-        row.objects += 1;
-        row.blocks = row.blocks.saturating_add(count);
-        row.bytes = row.bytes.saturating_add(bytes);
-        if bytes > *most {
-            (row.object, *most) = (candidate.object, bytes);
+        let unknown = unknown.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.runtime.numbers(&unknown.keys().copied().collect::<HashSet<u64>>());
+        let mut lines: BTreeMap<(Arc<str>, u32), Lost> = BTreeMap::new();
+        for trace in &traces.list {
+            let Some(block) = unknown.get(&trace.block.get()) else { continue };
+            let lost = lines.entry((trace.file.clone(), trace.line)).or_insert_with(|| Lost {
+                tracer: traces.tracer,
+                file: trace.file.to_string(),
+                line: trace.line,
+                ..Lost::default()
+            });
+            lost.add(block.range.start, trace.size);
+            lost.numbers += u64::from(kept.contains_key(&trace.block.get()));
         }
+        let mut lines: Vec<Lost> = lines.into_values().filter(|lost| lost.bytes >= LARGE).collect();
+        lines.sort_by_key(|lost| Reverse(lost.bytes));
+        lines.iter().take(TYPES).map(lost_finding).collect()
     }
-    merge(&mut by_kind, &inside);
-    let mut rows: Vec<Owner> = by_kind.into_values().map(|(row, _)| row).collect();
-    rows.sort_by_key(|row| (Reverse(row.bytes), row.object));
-    rows.truncate(TYPES);
-    rows
 }
 
 /// Gives what belongs to objects inside of others to these: statements to their connection. Objects are inside of fewer
@@ -185,39 +246,6 @@ fn merge(by_kind: &mut BTreeMap<TypeIndex, (Owner, u64)>, inside: &HashMap<(Type
             whole.bytes = whole.bytes.saturating_add(part.bytes);
         }
     }
-}
-
-/// Blocks that a tracer recorded and that no pointer leads to, by the line that allocated them.
-pub(super) fn lost(session: &Session<'_>, runtime: &dyn ManagedRuntime, progress: &Progress) -> Vec<Finding> {
-    let Some((traces, heap)) = runtime.allocation_traces().zip(runtime.heap()) else { return Vec::new() };
-    let (_, blocks) = session.blocks();
-    let reach = Reach::new(session.process, blocks).without_tracers(session);
-    let marks = managed_blocks(session, heap);
-    let reached = blocks.marks();
-    reach.mark_from_roots(session, &reached, progress);
-    let unknown: Mutex<HashMap<u64, Block>> = Mutex::default();
-    blocks.each_unmarked(&reached, |_, block| {
-        if !marks.has(block.id) {
-            unknown.lock().unwrap_or_else(PoisonError::into_inner).insert(block.range.start.get(), block);
-        }
-    });
-    let unknown = unknown.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let kept = runtime.numbers(&unknown.keys().copied().collect::<HashSet<u64>>());
-    let mut lines: BTreeMap<(Arc<str>, u32), Lost> = BTreeMap::new();
-    for trace in &traces.list {
-        let Some(block) = unknown.get(&trace.block.get()) else { continue };
-        let lost = lines.entry((trace.file.clone(), trace.line)).or_insert_with(|| Lost {
-            tracer: traces.tracer,
-            file: trace.file.to_string(),
-            line: trace.line,
-            ..Lost::default()
-        });
-        lost.add(block.range.start, trace.size);
-        lost.numbers += u64::from(kept.contains_key(&trace.block.get()));
-    }
-    let mut lines: Vec<Lost> = lines.into_values().filter(|lost| lost.bytes >= LARGE).collect();
-    lines.sort_by_key(|lost| Reverse(lost.bytes));
-    lines.iter().take(TYPES).map(lost_finding).collect()
 }
 
 #[cfg(test)]

@@ -88,10 +88,9 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let objects = report.total.objects.saturating_sub(report.free.objects);
     let size = report.total.size.saturating_sub(report.free.size);
     let mut buffers = buffers::sums(session);
-    let mut wanted = found.scene.as_ref().map(Scene::objects).unwrap_or_default();
+    let wanted = found.scene.as_ref().map(Scene::objects).unwrap_or_default();
     let lists = budget.allows("exceptions, finalizers and async methods", share.used, COUNTED);
     let thrown = if lists { dotnet::findings::thrown(session) } else { Vec::new() };
-    wanted.extend(dotnet::findings::out_of_memory(&thrown));
     // Where objects themselves are malloc blocks, what an object points at need not be native memory.
     let apart = runtimes.iter().all(|runtime| runtime.heap().is_none_or(|heap| heap.blocks().is_none()));
     let is_large = apart && tally.shares.get(&Subject::Malloc).is_some_and(|share| share.used >= LARGE);
@@ -102,9 +101,11 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     });
     let owned = owned.flatten().map(|report| report.holders).unwrap_or_default();
     let packs = if lists { dotnet::findings::collectible_objects(session) } else { Vec::new() };
-    let outside = Outside::find(session, tally, (!apart).then_some(share.in_core), budget, progress);
-    let owners = owned.iter().map(|row| row.object).chain(packs.iter().map(|pack| pack.0)).chain(outside.objects());
-    let owners: Vec<Addr> = owners.collect();
+    let outside = Outside::find(session, tally, share.in_core, !apart, budget, progress);
+    let mut owners: Vec<Addr> = owned.iter().map(|row| row.object).collect();
+    owners.extend(packs.iter().map(|pack| pack.0));
+    owners.extend(outside.objects());
+    owners.extend(dotnet::findings::out_of_memory(&thrown));
     let of_graph = budget.run(session, "retained sizes", (share.used, GRAPH), |budget| {
         let mut graph = Liveness { loaders: dotnet::findings::loader_objects(session), ..Liveness::default() };
         let (mut findings, mut keepers, mut walked) = (Vec::new(), String::new(), Vec::new());
@@ -135,13 +136,12 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     });
     let mut graph = Liveness::default();
     let mut walked = Vec::new();
-    let (mut names_of, mut holders_of) = (HashMap::new(), HashMap::new());
+    let mut holders_of = HashMap::new();
     if let Some((findings, keepers, liveness, with_sizes, labels, held_by, not_read)) = of_graph {
         found.findings.extend(native_owners(&owned, &held_by));
         found.findings.extend(outside.findings(&held_by));
         found.not_read.extend(not_read);
         (graph, walked) = (liveness, with_sizes);
-        names_of.clone_from(&labels);
         holders_of = held_by;
         if let Some(scene) = &mut found.scene {
             scene.labels.extend(labels);
@@ -194,13 +194,14 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     if !lists {
         return;
     }
-    found.findings.extend(dotnet::findings::caught(session, &thrown, &names_of));
-    if let (Some(scene), Some(due)) = (&mut found.scene, dotnet::findings::due(session)) {
-        scene.due = Some(due);
-    }
+    found.findings.extend(dotnet::findings::caught(session, &thrown, &holders_of));
+    let due = dotnet::findings::due(session);
     let kept = dotnet::findings::Kept { objects: &packs, held_by: &holders_of, findings: &found.findings };
-    let more = dotnet::findings::of_session(session, &graph.reached, &thrown, &kept, progress);
+    let more = dotnet::findings::of_session(session, &graph.reached, &thrown, due.as_ref(), &kept, progress);
     found.findings.extend(more);
+    if let Some(scene) = &mut found.scene {
+        scene.due = due;
+    }
 }
 
 /// Maximum number of types whose native memory is reported.

@@ -86,7 +86,7 @@ pub(super) fn malloc(
     }
 }
 
-/// Adds who holds malloc's blocks. What such a finding explains is told once.
+/// Adds the holders of malloc's blocks, and drops findings on the same blocks.
 fn add_holders(facts: Option<&NativeHolders>, show_data: bool, found: &mut Found) {
     let Some(facts) = facts else { return };
     let mostly_free = found.findings.iter_mut().find(|finding| finding.id == "malloc-mostly-free");

@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::causes::last_words;
+use crate::causes::last_words::{self, Caught};
 use crate::causes::native_owner::{self, Owned};
 use crate::commands::triage::analysis::budget::Budget;
-use crate::commands::triage::analysis::c_objects::{self, Owner};
+use crate::commands::triage::analysis::c_objects::{Behind, Owner};
 use crate::commands::triage::analysis::tally::{Subject, Tally};
 use crate::progress::Progress;
 use crate::report::Finding;
@@ -32,28 +32,38 @@ pub(super) struct Outside {
 }
 
 impl Outside {
-    /// `in_core`: bytes of the heap, if its objects are blocks of malloc themselves.
+    /// `in_core`: bytes of the heap. `in_blocks`: whether its objects are blocks of malloc themselves.
     pub(super) fn find(
         session: &Session<'_>,
         tally: &Tally,
-        in_core: Option<u64>,
+        in_core: u64,
+        in_blocks: bool,
         budget: &mut Budget,
         progress: &Progress,
     ) -> Outside {
         let runtimes = session.runtimes();
-        let mut out = Outside { survivors: survivors(&runtimes), ..Outside::default() };
-        if let Some(in_core) = in_core {
-            out.owners = owners(session, tally, in_core, budget);
+        let mut out = Outside::default();
+        let behind: Vec<Behind<'_, '_>> =
+            runtimes.iter().filter_map(|runtime| Behind::new(session, *runtime)).collect();
+        let malloc = tally.shares.get(&Subject::Malloc).filter(|share| share.used >= LARGE);
+        if let Some(malloc) = malloc.filter(|_| in_blocks) {
+            let cost = (in_core.saturating_add(malloc.in_core), GRAPH);
+            let owners = budget.run(session, "native memory of objects", cost, |_| {
+                behind.iter().flat_map(Behind::owners).collect::<Vec<_>>()
+            });
+            out.owners.extend(owners.into_iter().flatten());
         }
         if runtimes.iter().any(|runtime| runtime.allocation_traces().is_some()) {
             let lost = budget.run(session, "blocks that nothing refers to", (tally.total(), GRAPH), |_| {
-                let all = session.runtimes().into_iter();
-                all.flat_map(|runtime| c_objects::lost(session, runtime, progress)).collect::<Vec<_>>()
+                behind.iter().flat_map(|behind| behind.lost(progress)).collect::<Vec<_>>()
             });
             out.lost.extend(lost.into_iter().flatten());
         }
-        let words = runtimes.iter().filter_map(|runtime| runtime.last_words());
-        out.kept.extend(words.flat_map(|words| words.kept_failures()));
+        if budget.allows("exceptions and survivors", in_core, GRAPH) {
+            let words = runtimes.iter().filter_map(|runtime| runtime.last_words());
+            out.kept.extend(words.flat_map(|words| words.kept_failures()));
+            out.survivors = survivors(&runtimes);
+        }
         out
     }
 
@@ -68,8 +78,11 @@ impl Outside {
     pub(super) fn findings(&self, held_by: &HashMap<Addr, String>) -> Vec<Finding> {
         let mut out = self.lost.clone();
         out.extend(self.owners.iter().filter_map(|row| of_owner(row, held_by)));
-        let held = |failure: &KeptFailure| Some(last_words::kept_failure(failure, held_by.get(&failure.object)?));
-        out.extend(self.kept.iter().find_map(held));
+        let held = |failure: &KeptFailure| held_by.get(&failure.object).map(String::as_str);
+        if let Some(failure) = self.kept.iter().find(|failure| held(failure).is_some()) {
+            let count = self.kept.len() as u64;
+            out.push(last_words::caught(&Caught { failure, count, holder: held(failure), asked: None, limit: None }));
+        }
         out
     }
 
@@ -86,19 +99,6 @@ impl Outside {
             finding.text.push_str(&text);
         }
     }
-}
-
-/// Native memory behind objects that are blocks themselves.
-fn owners(session: &Session<'_>, tally: &Tally, in_core: u64, budget: &mut Budget) -> Vec<Owner> {
-    let malloc = tally.shares.get(&Subject::Malloc).filter(|share| share.used >= LARGE);
-    let Some(malloc) = malloc else { return Vec::new() };
-    let bytes = in_core.saturating_add(malloc.in_core);
-    let found = budget.run(session, "native memory of objects", (bytes, GRAPH), |_| {
-        let all = session.runtimes().into_iter();
-        let rows: Vec<Owner> = all.flat_map(|runtime| c_objects::owners(session, runtime)).collect();
-        rows
-    });
-    found.unwrap_or_default()
 }
 
 fn of_owner(row: &Owner, held_by: &HashMap<Addr, String>) -> Option<Finding> {
