@@ -31,7 +31,7 @@ fn a_tagged_pointer_keeps_its_block() {
 }
 
 #[test]
-fn a_failed_tag_check_is_told() {
+fn a_failed_tag_check_is_named() {
     let name = "native-aarch64-mte";
     let triage = answer(&["triage", "--json"], name);
     let first = &triage["findings"][0];
