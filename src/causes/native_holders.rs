@@ -108,7 +108,11 @@ fn holder(facts: &NativeHolders, fact: &HolderFact, show_data: bool) -> Finding 
     };
     let elements = fact.elements.as_ref().map_or_else(String::new, |elements| {
         let sign = if what.is_empty() { ": " } else { "; " };
-        format!("{sign}{}, {} with what they hold", part(elements), round(elements.bytes))
+        let all = match elements.bytes < fact.bytes {
+            true => format!(", {} with what they hold", round(elements.bytes)),
+            false => String::new(),
+        };
+        format!("{sign}{}{all}", part(elements))
     });
     let text = format!("{who}{path}{what}{elements}.{}{}", classes(&fact.classes), texts(&fact.texts, show_data));
     let proof = if fact.container.is_some() { "; the container's header agrees with its nodes" } else { "" };

@@ -40,7 +40,7 @@ pub enum Family {
 /// The families in their order: name and reason.
 pub const RANKING: &[(Family, &str, &str)] = &[
     (Family::Crash, "crash, damaged memory", "The process has ended; whatever else is wrong comes after it."),
-    (Family::Deadlock, "deadlock", "It never ends by itself, and memory proves it."),
+    (Family::Deadlock, "deadlock", "It never ends by itself."),
     (Family::StarvedPool, "starved pool", "It never ends by itself either, but a new worker would end it."),
     (Family::BlockedHolder, "blocked holder", "Others wait for one party; what that one waits for is the cause."),
     (Family::Exhausted, "exhausted resource", "A limit is reached: the next request for it fails or waits."),
