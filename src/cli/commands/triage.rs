@@ -22,7 +22,7 @@ pub(super) struct Triage {
     /// 1 if any of these findings is present. docs/causes.md lists the names
     #[arg(long, value_name = "CONDITION", value_parser = condition)]
     fail_if: Vec<Condition>,
-    /// Also print the text of an exception that a C++ program was handling when it ended, and more text of damaged
+    /// Also print data of the program: messages of exceptions that it handled, paths and peers of requests, more text of
     /// malloc blocks
     #[arg(long)]
     show_data: bool,
