@@ -12,9 +12,6 @@ use super::{
     NATIVEAOT, NATIVEAOT_BY_HEADER, NATIVEAOT_ENTRIES, NUMPY, Table,
 };
 
-/// Fields that no table has, only descriptors of newer runtimes, and why they are requested.
-const FROM_DESCRIPTOR: &[(&str, &str, &str)] = &[];
-
 /// Globals that no table has, and why they are requested.
 const GLOBALS_FROM_DESCRIPTOR: &[(&str, &str)] = &[
     ("ExceptionMethodTable", "without it the class is found by its name"),
@@ -75,7 +72,7 @@ impl Asked {
     fn of_source() -> Asked {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut asked = Asked::default();
-        // Commands ask as well.
+        // Commands request fields too.
         let commands = root.join("../../../src");
         let own = root.join("layout");
         // HotSpot's names are in tables of the process itself.
@@ -230,20 +227,19 @@ fn what_the_code_asks_for_is_in_a_table_or_comes_from_the_descriptor() {
     let constants: BTreeSet<Pair> =
         tables.iter().flat_map(|t| t.constants()).map(|(g, n, _)| (g.to_owned(), n.to_owned())).collect();
     let globals: BTreeSet<&str> = tables.iter().flat_map(|t| t.globals()).flat_map(|(n, _)| asked_as(n)).collect();
-    let described = |t: &str, f: &str| FROM_DESCRIPTOR.iter().any(|(kind, field, _)| (*kind, *field) == (t, f));
     let mut missing: Vec<String> = Vec::new();
     for kind in &asked.types {
-        if !fields.iter().any(|(t, _)| t == kind) && !FROM_DESCRIPTOR.iter().any(|(t, ..)| t == kind) {
+        if !fields.iter().any(|(t, _)| t == kind) {
             missing.push(kind.clone());
         }
     }
     for (kind, field) in &asked.fields {
-        if !fields.contains(&(kind.clone(), field.clone())) && !described(kind, field) {
+        if !fields.contains(&(kind.clone(), field.clone())) {
             missing.push(format!("{kind}.{field}"));
         }
     }
     for field in &asked.loose {
-        if !fields.iter().any(|(_, f)| f == field) && !FROM_DESCRIPTOR.iter().any(|(_, f, _)| f == field) {
+        if !fields.iter().any(|(_, f)| f == field) {
             missing.push(format!("field {field}"));
         }
     }
@@ -255,16 +251,7 @@ fn what_the_code_asks_for_is_in_a_table_or_comes_from_the_descriptor() {
             missing.push(format!("global {global}"));
         }
     }
-    assert!(missing.is_empty(), "no table has, and FROM_DESCRIPTOR does not name: {missing:#?}");
-    let stale: Vec<_> = FROM_DESCRIPTOR
-        .iter()
-        .filter(|(t, f, _)| {
-            let pair = ((*t).to_owned(), (*f).to_owned());
-            fields.contains(&pair)
-                || !(asked.fields.contains(&pair) || asked.loose.contains(*f) || asked.texts.contains(*f))
-        })
-        .collect();
-    assert!(stale.is_empty(), "in a table, or not asked for: {stale:#?}");
+    assert!(missing.is_empty(), "no table has, and GLOBALS_FROM_DESCRIPTOR does not name: {missing:#?}");
     let stale: Vec<_> =
         GLOBALS_FROM_DESCRIPTOR.iter().filter(|(n, _)| globals.contains(n) || !asked.globals.contains(*n)).collect();
     assert!(stale.is_empty(), "in a table, or not asked for: {stale:#?}");

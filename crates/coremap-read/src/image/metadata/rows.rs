@@ -13,7 +13,7 @@ use super::coded::{
 use super::{Metadata, Table, Token};
 use crate::limits;
 
-/// Column of a MethodDef with its first parameter (II.22.26).
+/// Index of the MethodDef column with the first parameter (II.22.26).
 const PARAMS: usize = 5;
 
 /// A row of the Module table (II.22.30).
@@ -233,7 +233,8 @@ impl Metadata<'_> {
         })
     }
 
-    /// Names of a method's parameters by position: 0 is the return value, 1 the first parameter without `this`.
+    /// Returns the names of a method's parameters, with their positions: 0 is the return value, 1 the first parameter
+    /// after `this`.
     pub fn parameter_names(&self, method_rid: u32) -> Vec<(u16, String)> {
         let first = |rid| self.cell(Table::MethodDef, rid, PARAMS);
         let Some(from) = first(method_rid) else { return Vec::new() };

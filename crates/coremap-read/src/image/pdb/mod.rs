@@ -118,7 +118,8 @@ impl Pdb {
         Some(Line { file: self.document(point.document)?, line, column })
     }
 
-    /// Returns the names of a method's local variables, by slot. Of several scopes with one slot, the last has it.
+    /// Returns the names of a method's local variables, with their slots. Several scopes may name one slot: the last
+    /// counts.
     pub fn locals(&self, method_rid: u32) -> Vec<(u16, String)> {
         let scopes = self.tables.row_count(Table::LocalScope);
         let scope = |rid, column| self.tables.cell(Table::LocalScope, rid, column);

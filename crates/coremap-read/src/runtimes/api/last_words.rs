@@ -1,4 +1,4 @@
-//! What a runtime knows of the end of the process.
+//! A runtime's evidence for the end of the process.
 
 use crate::addr::Addr;
 use crate::facts::ThreadRow;
@@ -15,24 +15,24 @@ pub struct OutOfMemory {
 /// The last allocation that failed, as the collector recorded it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedAllocation {
-    /// Bytes that were asked for.
+    /// Requested size in bytes.
     pub bytes: u64,
-    /// Whether it was a large object.
+    /// Whether the request was for a large object.
     pub large: bool,
 }
 
-/// A failed allocation that the program has caught, and whose exception it keeps.
+/// A failed allocation whose exception the program caught and still references.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptFailure {
     /// The exception.
     pub object: Addr,
-    /// Its type.
+    /// Type of the exception.
     pub r#type: String,
-    /// Functions of the program that it passed, innermost first.
+    /// Functions of the program that the exception passed, innermost first.
     pub functions: Vec<String>,
 }
 
-/// What a runtime knows of the end of the process, and of allocations that failed before.
+/// A runtime's evidence for the end of the process, and for allocations that failed before.
 pub trait LastWords: Sync {
     /// The failed allocation that a thread reports or throws. `None` if it does neither.
     fn out_of_memory(&self, thread: &ThreadRow) -> Option<OutOfMemory>;
@@ -42,17 +42,19 @@ pub trait LastWords: Sync {
         None
     }
 
-    /// The limit of the managed heap in bytes, if the user gave one that can be read.
+    /// The limit of the managed heap in bytes. `None` if the user set none, or it can't be read.
     fn heap_limit(&self) -> Option<u64> {
         None
     }
 
-    /// Failed allocations whose exceptions are still on the heap. Exceptions that the runtime made in advance are none.
+    /// Failed allocations whose exceptions are still on the heap. Exceptions that the runtime made in advance don't
+    /// count.
     fn kept_failures(&self) -> Vec<KeptFailure> {
         Vec::new()
     }
 
-    /// What it knows of a fault at `address` in a managed method: how such code reaches memory, and which field was null.
+    /// Explains a fault at `address` in a managed method: how managed code reaches that address, and the field that was
+    /// null.
     fn fault(&self, thread: &ThreadRow, address: Addr) -> Option<String> {
         let _ = (thread, address);
         None

@@ -27,7 +27,7 @@ pub struct BlockLabel {
     pub size: u64,
 }
 
-/// Where a block was allocated, as the runtime's own tracer recorded it.
+/// The line that allocated a block, as the runtime's own tracer recorded it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocationTrace {
     /// Address that the allocator returned.
@@ -36,29 +36,29 @@ pub struct AllocationTrace {
     pub size: u64,
     /// Source file of the innermost function.
     pub file: Arc<str>,
-    /// Line in it.
+    /// Line number in `file`.
     pub line: u32,
 }
 
-/// All such records of a runtime.
+/// All allocation records of a runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllocationTraces {
     /// Name of the tracer.
     pub tracer: &'static str,
-    /// The records.
+    /// One record per block.
     pub list: Vec<AllocationTrace>,
-    /// Memory of the tracer's table. Its pointers to the recorded blocks are no references.
+    /// Addresses in the blocks of the tracer's table. Pointers in these blocks keep no recorded block alive.
     pub nodes: Vec<Addr>,
 }
 
 /// Objects of one type that are in nearly empty memory of a small-block allocator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survivors {
-    /// Their type.
+    /// Type of the objects.
     pub r#type: String,
-    /// Number of them.
+    /// Number of objects.
     pub count: u64,
-    /// One of them.
+    /// Address of one of the objects.
     pub example: Addr,
 }
 

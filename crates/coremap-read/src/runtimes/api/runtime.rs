@@ -249,17 +249,18 @@ pub trait ManagedRuntime: Sync {
         TypeRole::Program
     }
 
-    /// The object whose name an entry of a runtime's table has: the thread-local variable of a value. `None` for others.
+    /// The object whose name an entry of a runtime's table has: the thread-local variable of a value. `None` for
+    /// others.
     fn named_by(&self, _entry: Addr) -> Option<Addr> {
         None
     }
 
-    /// What the state of a collection itself says, in words: that equal keys do not meet.
+    /// A sentence on the state of a collection itself: for example, that it finds no equal keys.
     fn collection_note(&self, _collection: Addr) -> Option<String> {
         None
     }
 
-    /// Values of thread-local variables. A frame that uses one does not own it.
+    /// Values of thread-local variables. A frame that uses such a value does not own it.
     fn thread_local_values(&self) -> HashSet<Addr> {
         HashSet::new()
     }
@@ -274,17 +275,18 @@ pub trait ManagedRuntime: Sync {
         None
     }
 
-    /// Where blocks of native memory were allocated. `None` if no tracer of the runtime was on.
+    /// The lines that allocated blocks of native memory. `None` if no tracer of the runtime was on.
     fn allocation_traces(&self) -> Option<&AllocationTraces> {
         None
     }
 
-    /// Objects that are numbers with one of these values, by value. No word of memory is equal to such an address.
+    /// Number objects that have one of these values, by value. A program may store an address as a number, and its
+    /// digits are not a pointer that a scan finds.
     fn numbers(&self, _wanted: &HashSet<u64>) -> HashMap<u64, Addr> {
         HashMap::new()
     }
 
-    /// Whether it writes zeros into each object that it allocates: then a page of zeros in an object was written, too.
+    /// Whether the runtime clears each object that it allocates. Then a page of zeros in an object was written too.
     fn clears_objects(&self) -> bool {
         false
     }
@@ -317,8 +319,8 @@ pub trait RuntimeFindings: Sync {
         false
     }
 
-    /// Returns the findings. `used`: memory of the process by kind. `retained`: retained sizes of the runtime's objects.
-    /// Without them, findings that need them are left out.
+    /// Returns the findings. `used`: memory of the process by kind. `retained`: retained sizes of the runtime's
+    /// objects. Without them, findings that need them are left out.
     fn find(&self, used: &KindBytes, retained: Option<&dyn RetainedSizes>) -> Vec<Finding>;
 }
 

@@ -103,7 +103,7 @@ pub trait SmallBlocks: Sync {
     /// Sums over the allocator. `None` if it has no arena.
     fn sums(&self) -> Option<&SmallBlockSums>;
 
-    /// Objects in arenas that are nearly empty, by type, those of the program first.
+    /// Objects in nearly empty arenas, by type, types of the program first.
     fn survivors(&self) -> Vec<Survivors> {
         Vec::new()
     }

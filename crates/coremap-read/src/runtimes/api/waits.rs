@@ -47,21 +47,21 @@ pub struct WaitFact {
     pub owners: Vec<WaitOwner>,
     /// How many of them must act.
     pub needs: WaitNeeds,
-    /// The type of the things that are lent, if it is a pool of the program that the party waits for.
+    /// Type of the things that a pool of the program lends. `None` if the party does not wait for such a thing.
     pub lent: Option<String>,
     /// What the owner does to the object: `held`, `run`, `initialised`.
     pub relation: &'static str,
     /// Whether the owner has certainly ended.
     pub owner_ended: bool,
-    /// Whether it is a thread of the parent process, which fork left behind.
+    /// Whether the owner was a thread of the parent process, which does not exist after fork.
     pub owner_inherited: bool,
     /// Whether a wait for it is what a thread without work does: an empty queue, an idle pool.
     pub idle: bool,
-    /// Whether it usually ends soon by itself: a short timer, an operation of a socket.
+    /// Whether the wait usually ends soon by itself: a short timer, an operation of a socket.
     pub soon: bool,
-    /// Whether nobody in the process has to end it: a peer does, or the time.
+    /// Whether a peer or a timer ends the wait, and no thread or task of the process.
     pub outside: bool,
-    /// The peer that is waited for. It is data of the program.
+    /// Name of the peer. It is data of the program.
     pub peer: Option<String>,
     /// The structure that proves the wait, in words.
     pub evidence: &'static str,
@@ -71,7 +71,7 @@ pub struct WaitFact {
 pub const CARRIERS: &str = "scheduler of virtual threads";
 
 impl Executor {
-    /// What a worker is called.
+    /// The word for a worker.
     pub fn worker(&self) -> &'static str {
         if self.kind == CARRIERS { "carrier" } else { "worker" }
     }
@@ -101,7 +101,7 @@ pub struct RequestSet {
     pub count: u64,
     /// Threads that serve them.
     pub threads: Vec<u32>,
-    /// Tasks that serve them, as [`WaitFacts::tasks`] has them.
+    /// Tasks that serve them, by their addresses in [`WaitFacts::tasks`].
     pub tasks: Vec<Addr>,
     /// Their routes with the number of requests, most first. They are data of the program.
     pub routes: Vec<(String, u64)>,
@@ -203,13 +203,13 @@ pub trait WaitFacts: Sync {
         Vec::new()
     }
 
-    /// Tasks that are methods of one of these objects or have it in a variable, and wait.
+    /// Waiting tasks that use one of these objects: methods of the object, or methods with the object in a variable.
     fn users(&self, objects: &[Addr]) -> Vec<TaskFact> {
         let _ = objects;
         Vec::new()
     }
 
-    /// The function outside of managed code that a thread runs, called by its innermost managed method.
+    /// Name of the native function that a thread's innermost managed method called.
     fn callee(&self, thread: &ThreadRow) -> Option<String> {
         let _ = thread;
         None

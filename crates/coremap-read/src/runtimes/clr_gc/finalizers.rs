@@ -47,11 +47,15 @@ fn queues(gc: Gc<'_>, server: bool, segments: &[Segment]) -> Vec<(u32, Addr)> {
         let addr = vars.ptr("finalize_queue").ok().filter(|a| !a.is_null());
         return addr.and_then(at).map(|queue| (0, queue)).into_iter().collect();
     }
-    let count = segments.iter().map(|s| s.heap.saturating_add(1)).max().unwrap_or(0);
-    (0..count).filter_map(|i| Some((i, at(heap_field(gc, i, "finalize_queue")?)?))).collect()
+    (0..heap_count(segments)).filter_map(|i| Some((i, at(heap_field(gc, i, "finalize_queue")?)?))).collect()
 }
 
-/// Address of a field of one of the heaps of a server GC. `None` if that version has no such field.
+/// Number of heaps that the segments belong to.
+pub(super) fn heap_count(segments: &[Segment]) -> u32 {
+    segments.iter().map(|segment| segment.heap.saturating_add(1)).max().unwrap_or(0)
+}
+
+/// Address of a field in one heap of a server GC. `None` if the layout lacks the field.
 pub(super) fn heap_field(gc: Gc<'_>, heap: u32, field: &str) -> Option<Addr> {
     let Gc { memory, layout, .. } = gc;
     let vars = StructView::new(memory, layout, "GcDacVars", gc.vars?);

@@ -1,4 +1,4 @@
-//! What the elements of a collection are for: whom timers call, and who waits for tasks.
+//! Notes on the elements of a collection: the methods that timers call, and the methods that wait for tasks.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -16,52 +16,58 @@ const CALLBACK: &str = "System.Threading.TimerCallback";
 const SOURCE: &str = "System.Threading.Tasks.TaskCompletionSource";
 const TASKS: [&str; 2] = ["System.Threading.Tasks.Task", "System.Threading.Tasks.Task<"];
 
-/// Fields with the callback of a timer, and with the task of a completion source, by version.
+/// Fields with a timer's callback and state, and with the task of a completion source, by version.
 const CALLS: &str = "_timerCallback";
 const STATE: &str = "_state";
 const COMPLETES: [&str; 2] = ["_task", "m_task"];
 
 impl CoreClr<'_> {
-    /// A sentence on the elements of one type.
+    /// A sentence on the elements of a collection. All are of one type.
     pub(super) fn note_on(&self, kind: TypeIndex, elements: &[Addr]) -> Option<String> {
         let name = self.object_heap()?.type_name(kind);
         let first = *elements.first()?;
-        // All are of one type.
-        let offset = |field: &str| self.field_of(first, field)?.checked_since(first);
-        let reference = |object: &Addr, offset: u64| {
-            let at = object.checked_add(offset)?;
-            self.types().memory.ptr(at).ok().filter(|at| !at.is_null())
+        let references = |field: &str| {
+            let offset = self.field_of(first, field)?.checked_since(first)?;
+            let reference = |object: &Addr| self.types().memory.ptr(object.checked_add(offset)?).ok();
+            Some(elements.iter().filter_map(reference).filter(|at| !at.is_null()).collect::<Vec<Addr>>())
         };
-        if name == TIMER || name == CALLBACK {
-            let at = if name == TIMER { Some(offset(CALLS)?) } else { None };
-            let delegates = elements.iter().filter_map(|object| at.map_or(Some(*object), |at| reference(object, at)));
-            let methods = delegates.filter_map(|delegate| self.delegate_method(delegate)).map(|name| short(&name));
-            let called = most(methods);
-            // Task.Delay has a timer of the library, whose state is the task.
-            let state = if name == TIMER { offset(STATE) } else { None };
-            let all = called.as_ref().is_some_and(|(_, number)| *number >= elements.len() as u64);
-            let tasks = state.filter(|_| !all).map(|at| (at, self.tasks(&Progress::silent())));
-            let delayed = tasks.and_then(|(at, tasks)| {
-                let of = elements.iter().filter_map(|object| tasks.index_of(reference(object, at)?));
-                most(of.filter_map(|task| self.own_caller(tasks, task)))
-            });
-            let called = called.map(|(method, number)| match all {
-                true => format!("They are timers that call {method}."),
-                false => format!("{} of the timers call {method}.", exact(number)),
-            });
-            let delayed =
-                delayed.map(|(method, number)| format!("{} calls of {method} wait for timers.", exact(number)));
-            let text = called.into_iter().chain(delayed).collect::<Vec<_>>().join(" ");
-            return Some(text).filter(|text| !text.is_empty());
+        match name.as_str() {
+            TIMER => self.note_on_timers(elements.len(), &references(CALLS)?, &references(STATE).unwrap_or_default()),
+            CALLBACK => self.note_on_timers(elements.len(), elements, &[]),
+            name if name == TASKS[0] || name.starts_with(TASKS[1]) => self.note_on_tasks(elements),
+            name if name.starts_with(SOURCE) => {
+                self.note_on_tasks(&COMPLETES.iter().find_map(|field| references(field))?)
+            }
+            _ => None,
         }
-        let is_task = name == TASKS[0] || name.starts_with(TASKS[1]);
-        if !is_task && !name.starts_with(SOURCE) {
-            return None;
-        }
-        let at = if is_task { None } else { Some(COMPLETES.iter().find_map(|field| offset(field))?) };
+    }
+
+    /// A sentence on the methods that `timers` timers call, by their delegates, and on the methods that wait for them,
+    /// by their states.
+    fn note_on_timers(&self, timers: usize, delegates: &[Addr], states: &[Addr]) -> Option<String> {
+        let methods = delegates.iter().filter_map(|delegate| self.delegate_method(*delegate));
+        let called = most(methods.map(|name| short(&name)));
+        let is_all = called.as_ref().is_some_and(|(_, number)| *number >= timers as u64);
+        // Task.Delay has a timer of the library, whose state is the task.
+        let delayed = (!is_all && !states.is_empty()).then(|| {
+            let tasks = self.tasks(&Progress::silent());
+            let delays = states.iter().filter_map(|state| tasks.index_of(*state));
+            most(delays.filter_map(|task| self.own_caller(tasks, task)))
+        });
+        let called = called.map(|(method, number)| match is_all {
+            true => format!("They are timers that call {method}."),
+            false => format!("{} of the timers call {method}.", exact(number)),
+        });
+        let delayed = delayed.flatten();
+        let delayed = delayed.map(|(method, number)| format!("{} calls of {method} wait for timers.", exact(number)));
+        let text = called.into_iter().chain(delayed).collect::<Vec<_>>().join(" ");
+        Some(text).filter(|text| !text.is_empty())
+    }
+
+    /// A sentence on the method that waits for most of some tasks.
+    fn note_on_tasks(&self, of: &[Addr]) -> Option<String> {
         let tasks = self.tasks(&Progress::silent());
-        let of = elements.iter().filter_map(|object| at.map_or(Some(*object), |at| reference(object, at)));
-        let pending: Vec<u32> = of.filter_map(|task| tasks.index_of(task)).collect();
+        let pending: Vec<u32> = of.iter().filter_map(|task| tasks.index_of(*task)).collect();
         let (method, waiters) = most(pending.iter().filter_map(|&i| self.own_caller(tasks, i)))?;
         Some(format!(
             "{} of them are not completed; {} calls of {method} wait for them.",
@@ -71,7 +77,7 @@ impl CoreClr<'_> {
     }
 }
 
-/// The most frequent name of a method of the program.
+/// The most frequent of `names` that is a method of the program, and how often it occurs.
 fn most(names: impl Iterator<Item = String>) -> Option<(String, u64)> {
     let mut counts: HashMap<String, u64> = HashMap::new();
     for name in names.filter(|name| !is_library(name)) {

@@ -9,10 +9,10 @@ use crate::units::{exact, round};
 /// Type of the exception.
 const EXCEPTION: &str = "System.OutOfMemoryException";
 
-/// Environment variables that limit the heap, in bytes. The values are hexadecimal (clrconfignames.h, gcconfig.h).
+/// Environment variables with the heap's limit in bytes. The values are hexadecimal (clrconfignames.h, gcconfig.h).
 const LIMITS: [&str; 2] = ["DOTNET_GCHeapHardLimit", "COMPlus_GCHeapHardLimit"];
 
-/// Functions in which a thread is that ended the process: it aborts, or waits for the program that writes the core.
+/// Functions in the stack of a thread that ended the process: it aborts, or waits for the program that writes the core.
 const ENDS: [&str; 4] = ["abort", "wait4", "waitpid", "__waitpid"];
 
 impl LastWords for CoreClr<'_> {
@@ -33,8 +33,7 @@ impl LastWords for CoreClr<'_> {
 
     fn failed_allocation(&self) -> Option<FailedAllocation> {
         let heaps = CoreClr::heaps(self);
-        let count = heaps.segments.iter().map(|segment| segment.heap.saturating_add(1)).max().unwrap_or(0);
-        oom::read(self.gc(), heaps.server, count)
+        oom::read(self.gc(), heaps.server, &heaps.segments)
     }
 
     fn heap_limit(&self) -> Option<u64> {
@@ -42,7 +41,7 @@ impl LastWords for CoreClr<'_> {
     }
 }
 
-/// The number in a setting.
+/// The limit in a setting's text. `None` if it is 0 or no number.
 fn limit(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);

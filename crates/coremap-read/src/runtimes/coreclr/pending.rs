@@ -35,7 +35,7 @@ pub(super) struct PendingFacts {
     timers: Mutex<HashMap<Addr, bool>>,
     /// State machines by the type of their boxes.
     machines: Mutex<HashMap<Addr, Option<Addr>>>,
-    /// Who waits for semaphores, and who likely has their places.
+    /// Waiters of semaphores, and likely holders of their places.
     pub(super) places: OnceLock<Places>,
     /// Requests in flight.
     pub(super) serving: OnceLock<Serving>,

@@ -19,6 +19,7 @@ use crate::runtimes::api::{
 };
 use crate::runtimes::cpython::frames::PyCode;
 use crate::runtimes::cpython::heap::Heap;
+use crate::runtimes::cpython::instances::Instances;
 use crate::runtimes::cpython::objects::StaticNames;
 use crate::runtimes::cpython::obmalloc::{self, Arenas};
 use crate::runtimes::cpython::runtime::{Detection, Runtime, detect};
@@ -36,6 +37,7 @@ pub struct CPython<'p> {
     buffers: OnceLock<Vec<OwnedBuffer>>,
     library_modules: OnceLock<HashMap<String, bool>>,
     traces: OnceLock<Option<AllocationTraces>>,
+    pub(super) instances: OnceLock<Instances>,
 }
 
 impl<'p> CPython<'p> {
@@ -55,6 +57,7 @@ impl<'p> CPython<'p> {
                     buffers: OnceLock::new(),
                     library_modules: OnceLock::new(),
                     traces: OnceLock::new(),
+                    instances: OnceLock::new(),
                 }),
             }
         }

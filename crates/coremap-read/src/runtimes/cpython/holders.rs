@@ -26,7 +26,7 @@ const COLLECTIONS: [&str; 12] = [
     "weakref.WeakValueDictionary",
 ];
 
-/// The type of views, and the share of the bytes kept that they show at most, in percent, to be worth a word.
+/// The type of views. A view is reported if it shows less than this percentage of the bytes that it keeps alive.
 const VIEW: &str = "memoryview";
 const SMALL_VIEW: u64 = 25;
 
@@ -72,7 +72,7 @@ impl CPython<'_> {
         runtime.interpreters.iter().flat_map(|at| runtime.modules(*at)).map(of_module).collect()
     }
 
-    /// How little of their buffers views show.
+    /// A sentence on views that show little of their buffers.
     pub(super) fn note_on_views(&self, kind: TypeIndex, elements: &[Addr]) -> Option<String> {
         let heap = self.objects()?;
         if heap.type_name(kind) != VIEW {

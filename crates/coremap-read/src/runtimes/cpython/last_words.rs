@@ -1,29 +1,17 @@
-//! Failed allocations: `MemoryError`s that were raised and that something keeps.
-
-use std::collections::HashMap;
+//! Failed allocations: `MemoryError`s that were raised and are still referenced.
 
 use crate::addr::Addr;
 use crate::facts::ThreadRow;
 use crate::limits;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
-use crate::runtimes::api::{Heap as _, KeptFailure, LastWords, OutOfMemory, UnwalkedRanges};
+use crate::runtimes::api::{KeptFailure, LastWords, OutOfMemory};
 use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::frames::is_of_the_library;
 use crate::runtimes::cpython::runtime::follow;
 
-/// The exception. Libraries derive their own from it.
-const MEMORY_ERROR: &str = "MemoryError";
-
 impl CPython<'_> {
-    fn is_memory_error(&self, kind: Addr) -> bool {
-        let objects = self.runtime().objects();
-        objects.bases(kind).any(|base| {
-            self.objects().and_then(|heap| heap.type_at(base)).is_some_and(|found| found.name == MEMORY_ERROR)
-        })
-    }
-
-    /// The functions of the program in a traceback, innermost first.
+    /// The functions of the program in an exception's traceback, innermost first. `None` if it has no traceback.
     fn functions_of(&self, exception: Addr) -> Option<Vec<String>> {
         let runtime = self.runtime();
         let first =
@@ -53,28 +41,14 @@ impl LastWords for CPython<'_> {
     }
 
     fn kept_failures(&self) -> Vec<KeptFailure> {
-        let Some(heap) = self.objects() else { return Vec::new() };
-        // The collector knows all exceptions, so most heaps need no walk.
-        let is = |kind| heap.type_of_kind(kind).is_some_and(|found| self.is_memory_error(found.address));
-        let blocks = heap.blocks();
-        let kinds: HashMap<_, bool> =
-            blocks.iter().flat_map(|blocks| blocks.tracked().keys()).map(|kind| (*kind, is(*kind))).collect();
-        if !kinds.values().any(|is| *is) {
+        if !self.tracks_memory_errors() {
             return Vec::new();
         }
-        let (mut walker, mut losses, mut found) = (heap.walker(), UnwalkedRanges::default(), Vec::new());
-        for part in heap.ranges() {
-            walker.walk(part, &mut losses, &mut |object| {
-                if kinds.get(&object.kind) == Some(&true) && found.len() < limits::MAX_PY_OUTSIDE {
-                    found.push(object.addr);
-                }
-            });
-        }
-        let of = |object: Addr| {
-            // Those that the interpreter made in advance have no traceback.
+        let of = |&object: &Addr| {
+            // MemoryErrors that the interpreter made in advance have no traceback.
             let functions = self.functions_of(object)?;
             Some(KeptFailure { object, r#type: self.type_name_of(object)?, functions })
         };
-        found.into_iter().filter_map(of).collect()
+        self.instances().memory_errors.iter().filter_map(of).collect()
     }
 }

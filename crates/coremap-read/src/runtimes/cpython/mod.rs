@@ -16,6 +16,7 @@ mod findings;
 mod frames;
 pub mod heap;
 mod holders;
+mod instances;
 mod last_words;
 mod object;
 pub mod objects;

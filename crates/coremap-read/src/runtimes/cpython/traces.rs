@@ -1,10 +1,10 @@
 //! Where blocks were allocated: the table of `tracemalloc` (Modules/_tracemalloc.c, since 3.13 Python/tracemalloc.c).
 //!
-//! The table is a `_Py_hashtable_t` from the address of a block to its trace. Up to 3.11 a static variable leads to it,
-//! later `_PyRuntime`. Neither its symbol nor its offset is needed: among the words of the interpreter's data, only
-//! those tables have keys with a trace, whose file names are strings.
+//! The table is a `_Py_hashtable_t` from the address of a block to its trace. Up to 3.11 a static variable points to
+//! it, later `_PyRuntime`. It is found without a symbol or an offset: of all tables that the interpreter's data points
+//! to, only this one has traces with file names as values.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::addr::Addr;
@@ -18,7 +18,8 @@ use crate::runtimes::api::{AllocationTrace, AllocationTraces};
 use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::runtime::follow;
 
-/// Offsets in `_Py_hashtable_t`: entries, buckets, their array, and two functions (Include/internal/pycore_hashtable.h).
+/// Offsets in `_Py_hashtable_t`: number of entries, number of buckets, array of buckets, and two functions
+/// (Include/internal/pycore_hashtable.h).
 const ENTRIES: u64 = 0;
 const BUCKETS: u64 = 8;
 const ARRAY: u64 = 16;
@@ -34,7 +35,7 @@ const NFRAME: u64 = 8;
 const FRAMES: u64 = 12;
 const LINE: u64 = 8;
 
-/// Number of entries that are checked before a table is believed.
+/// Minimum number of traces that precede the first other entry. With fewer, the table is another one.
 const CHECKED: usize = 16;
 
 impl CPython<'_> {
@@ -43,39 +44,45 @@ impl CPython<'_> {
         let module = runtime.process.modules.get(runtime.module)?;
         let ModuleKind::Elf(image) = &module.kind else { return None };
         let _phase = runtime.process.enter(Phase::Objects);
+        let (mut tried, mut left) = (HashSet::new(), limits::MAX_PY_TRACES);
         for part in image.writable_parts(runtime.memory) {
             for window in Window::written(runtime.process.target(), part) {
                 for word in window.within(part) {
                     let table = Addr::new(u64::from_le_bytes(*word));
-                    if self.is_table(table) == Some(true)
-                        && let Some(found) = self.table(table)
-                    {
+                    let Some(buckets) = self.buckets_of(table) else { continue };
+                    // Many words may point to one table, and tables of other kinds may be as large.
+                    if left == 0 || !tried.insert(table) {
+                        continue;
+                    }
+                    if let Some(found) = self.table(table, buckets) {
                         return Some(found);
                     }
+                    left = left.saturating_sub(buckets);
                 }
             }
         }
         None
     }
 
-    /// Whether the first words at `at` can be those of a table.
-    fn is_table(&self, at: Addr) -> Option<bool> {
+    /// Number of buckets of the table at `at`. `None` if its first words are not a table's.
+    fn buckets_of(&self, at: Addr) -> Option<u64> {
         if !at.is_aligned(8) || at.is_null() {
-            return Some(false);
+            return None;
         }
-        let memory = self.runtime().memory;
+        let (memory, modules) = (self.runtime().memory, &self.runtime().process.modules);
         let word = |offset: u64| memory.peek_u64(at.checked_add(offset)?).ok();
-        let buckets = word(BUCKETS)?;
-        let sound = buckets.is_power_of_two() && buckets <= limits::MAX_PY_TRACES && word(ENTRIES)? > 0;
-        let modules = &self.runtime().process.modules;
         let is_code = |value: u64| modules.iter().any(|module| module.range.contains(Addr::new(value)));
-        Some(sound && FUNCTIONS.iter().all(|offset| word(*offset).is_some_and(is_code)))
+        let buckets = word(BUCKETS)?;
+        let is_table = buckets.is_power_of_two()
+            && buckets <= limits::MAX_PY_TRACES
+            && word(ENTRIES)? > 0
+            && FUNCTIONS.iter().all(|offset| word(*offset).is_some_and(is_code));
+        is_table.then_some(buckets)
     }
 
     /// Reads a table. `None` if its entries are no traces.
-    fn table(&self, at: Addr) -> Option<AllocationTraces> {
-        let (runtime, memory) = (self.runtime(), self.runtime().memory);
-        let buckets = memory.peek_u64(at.checked_add(BUCKETS)?).ok()?;
+    fn table(&self, at: Addr, buckets: u64) -> Option<AllocationTraces> {
+        let memory = self.runtime().memory;
         let array = memory.ptr(at.checked_add(ARRAY)?).ok()?;
         let mut out = AllocationTraces { tracer: "tracemalloc", ..AllocationTraces::default() };
         let mut files: HashMap<Addr, Arc<str>> = HashMap::new();
@@ -100,7 +107,6 @@ impl CPython<'_> {
             }
         }
         out.nodes.push(array);
-        let _ = runtime;
         (!out.list.is_empty()).then_some(out)
     }
 
@@ -112,11 +118,8 @@ impl CPython<'_> {
         let traceback = memory.ptr(value.checked_add(TRACEBACK)?).ok()?;
         let frames = memory.peek_u64(traceback.checked_add(NFRAME)?).ok()? & 0xffff;
         let frame = traceback.checked_add(FRAMES)?;
-        let mut word = [0; 8];
-        memory.peek(frame, &mut word).ok().filter(|()| frames > 0)?;
-        let name = Addr::new(u64::from_le_bytes(word));
-        let mut line = [0; 4];
-        memory.peek(frame.checked_add(LINE)?, &mut line).ok()?;
+        let name = memory.peek_u64(frame).ok().filter(|_| frames > 0).map(Addr::new)?;
+        let line = memory.peek_u32(frame.checked_add(LINE)?).ok()?;
         let file = match files.get(&name) {
             Some(file) => file.clone(),
             None => {
@@ -125,6 +128,6 @@ impl CPython<'_> {
                 file
             }
         };
-        Some(AllocationTrace { block, size, file, line: u32::from_le_bytes(line) })
+        Some(AllocationTrace { block, size, file, line })
     }
 }

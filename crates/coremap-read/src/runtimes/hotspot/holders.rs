@@ -1,4 +1,4 @@
-//! Static fields, and the part that each class plays in the question who holds memory.
+//! Static fields, and the role of each class among the holders of memory.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::addr::Addr;
 use crate::limits;
 use crate::memory::Memory;
-use crate::runtimes::api::{NamedStatics, StaticRoot, TypeIndex, TypeRole};
+use crate::runtimes::api::{Heap as _, NamedStatics, StaticRoot, TypeIndex, TypeRole};
 use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::hotspot::threads::thread_object::{number, reference};
 use crate::units::{count, exact, round};
@@ -56,12 +56,12 @@ fn role(name: &str) -> Option<TypeRole> {
     })
 }
 
-/// The class of entries of thread-local variables, and of classes whose state is told for elements.
+/// The class of entries of thread-local variables, and classes of elements whose state is reported.
 const THREAD_LOCAL: &str = "java.lang.ThreadLocal$ThreadLocalMap$Entry";
 const COMPLETABLE: &str = "java.util.concurrent.CompletableFuture";
 const VIEW: &str = "java.nio.HeapByteBuffer";
 
-/// A view shows this share of the bytes that it keeps at most, in percent, to be worth a word.
+/// A view is reported if it shows less than this percentage of the bytes that it keeps alive.
 const SMALL_VIEW: u64 = 25;
 
 impl HotSpot<'_> {
@@ -73,20 +73,19 @@ impl HotSpot<'_> {
 
     /// Values of thread-local variables of all threads.
     pub(super) fn values_of_threads(&self) -> HashSet<Addr> {
-        let (classes, mut out) = (self.classes(), HashSet::new());
-        let get = |object: Addr, field: &str| reference(classes, &*classes.class_of(object)?, object, field);
+        let mut out = HashSet::new();
         let Some(heap) = self.objects() else { return out };
-        let mut reader = crate::runtimes::api::Heap::reader(heap);
+        let mut reader = heap.reader();
         for record in self.all_threads().by_address.values() {
             let Some(thread) = &record.object else { continue };
-            let table = get(thread.address, "threadLocals").and_then(|map| get(map, "table"));
-            let Some(table) = table else { continue };
+            let map = self.get(thread.address, "threadLocals");
+            let Some(table) = map.and_then(|map| self.get(map, "table")) else { continue };
             let mut entries = Vec::new();
             reader.each(table.get(), |_, to| {
                 entries.push(Addr::new(to));
                 entries.len() < limits::MAX_QUEUED_TASKS
             });
-            out.extend(entries.into_iter().filter_map(|entry| get(entry, "value")));
+            out.extend(entries.into_iter().filter_map(|entry| self.get(entry, "value")));
         }
         out
     }
@@ -94,7 +93,7 @@ impl HotSpot<'_> {
     /// How many futures are not completed, or how little of their arrays views show.
     pub(super) fn note_on(&self, kind: TypeIndex, elements: &[Addr]) -> Option<String> {
         let classes = self.classes();
-        let name = crate::runtimes::api::Heap::type_name(self.objects()?, kind);
+        let name = self.objects()?.type_name(kind);
         let class = classes.class_of(*elements.first()?)?;
         match name.as_str() {
             COMPLETABLE => {
@@ -147,7 +146,7 @@ impl HotSpot<'_> {
 
     pub(super) fn role_of_class(&self, kind: TypeIndex) -> TypeRole {
         let (Some(heap), classes) = (self.objects(), self.classes()) else { return TypeRole::Program };
-        let name = crate::runtimes::api::Heap::type_name(heap, kind);
+        let name = heap.type_name(kind);
         if let Some(role) = role(&name) {
             return role;
         }

@@ -21,7 +21,7 @@ use crate::runtimes::api::{
 use crate::runtimes::hotspot::classes::Classes;
 use crate::runtimes::hotspot::code::Code;
 use crate::runtimes::hotspot::heap::{Collector, Heap, Spaces};
-use crate::runtimes::hotspot::threads::{JavaThread, Locks, Threads, java_threads};
+use crate::runtimes::hotspot::threads::{Carried, JavaThread, Locks, Threads, java_threads};
 use crate::runtimes::hotspot::vm::{Detection, LIBJVM, Vm, VmError, detect};
 use crate::runtimes::hotspot::{Nmt, buffers, claim, findings, object, roots, threads};
 use crate::units::round;
@@ -40,6 +40,7 @@ pub struct HotSpot<'p> {
     buffers: OnceLock<Vec<OwnedBuffer>>,
     nmt: OnceLock<Option<Nmt<'p>>>,
     own_structures: OnceLock<HashSet<Addr>>,
+    pub(super) carried: OnceLock<Carried>,
 }
 
 impl<'p> HotSpot<'p> {
@@ -64,9 +65,22 @@ impl<'p> HotSpot<'p> {
     fn new(vm: Arc<Vm<'p>>) -> Result<HotSpot<'p>, (Arc<Vm<'p>>, VmError)> {
         let classes = Classes::new(vm.clone()).map_err(|e| (vm.clone(), e))?;
         let (spaces, java_threads, heap, code, threads, locks) = Default::default();
-        let (buffers, nmt, own_structures) = Default::default();
+        let (buffers, nmt, own_structures, carried) = Default::default();
         let classes = Arc::new(classes);
-        Ok(HotSpot { vm, classes, spaces, java_threads, heap, code, threads, locks, buffers, nmt, own_structures })
+        Ok(HotSpot {
+            vm,
+            classes,
+            spaces,
+            java_threads,
+            heap,
+            code,
+            threads,
+            locks,
+            buffers,
+            nmt,
+            own_structures,
+            carried,
+        })
     }
 
     /// Returns the VM and its tables.

@@ -1,4 +1,4 @@
-//! Keys of hash maps whose class has no `hashCode`: they are compared by identity, so equal keys never meet.
+//! Keys of hash maps whose class has no `hashCode`. They are compared by identity, so a map finds no equal key.
 
 use std::collections::HashSet;
 
@@ -10,27 +10,27 @@ use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::hotspot::holders::is_library;
 use crate::units::{count, exact};
 
-/// Classes of maps whose nodes have a key and a next node, and the field of a set with its map.
+/// Classes of maps whose nodes have the fields `key` and `next`, and the field of a set with its map.
 const MAPS: [&str; 3] = ["java.util.HashMap", "java.util.concurrent.ConcurrentHashMap", "java.util.Hashtable"];
 const MAP_OF_SET: &str = "map";
 
-/// Number of keys that are compared, and the least that prove something.
+/// Maximum number of keys that are compared, and minimum number for a note.
 const KEYS: usize = 1 << 13;
 const LEAST: usize = 64;
 
-/// Maximum depth of a key's fields, and maximum characters of a text.
+/// Maximum depth of a key's fields, and maximum length of a string in characters.
 const DEPTH: usize = 2;
 const TEXT: usize = 200;
 
-/// The method that a class without it inherits from `java.lang.Object`.
+/// End of the method's name, and the class from which classes without the method inherit it.
 const HASH: &str = ".hashCode()";
 const OBJECT: &str = "java.lang.Object";
 
 impl HotSpot<'_> {
-    /// What the keys of a map say, if they are compared by identity though many are equal.
+    /// A sentence on the keys of a map or set, if they are compared by identity though many are equal.
     pub(super) fn note_on_keys(&self, collection: Addr) -> Option<String> {
-        let map = if self.is_map(collection) { collection } else { self.get(collection, MAP_OF_SET)? };
-        let keys = self.keys_of(Some(map).filter(|map| self.is_map(*map))?);
+        let map = if self.is_a(collection, &MAPS) { collection } else { self.get(collection, MAP_OF_SET)? };
+        let keys = self.keys_of(Some(map).filter(|map| self.is_a(*map, &MAPS))?);
         let class = self.classes().class_of(*keys.first()?)?;
         let alike = keys.iter().all(|key| self.classes().class_of(*key).is_some_and(|of| of.address == class.address));
         if keys.len() < LEAST || !alike || is_library(&class.name) || self.has_hash(class.address)? {
@@ -48,12 +48,7 @@ impl HotSpot<'_> {
         })
     }
 
-    fn is_map(&self, object: Addr) -> bool {
-        let Some(class) = self.classes().class_of(object) else { return false };
-        let mut all = self.classes().with_superclasses(class.address);
-        all.any(|at| self.classes().klass(at).is_some_and(|of| MAPS.contains(&of.name.as_str())))
-    }
-
+    /// The first keys of a map.
     fn keys_of(&self, map: Addr) -> Vec<Addr> {
         let (Some(table), Some(heap)) = (self.get(map, "table"), self.objects()) else { return Vec::new() };
         let mut nodes = Vec::new();
@@ -65,18 +60,16 @@ impl HotSpot<'_> {
         for first in nodes {
             let mut at = Some(first);
             while let Some(node) = at.filter(|_| out.len() < KEYS) {
-                out.extend(self.get(node, "key"));
+                // A node without a key is of another kind. A list of these may be a circle.
+                let Some(key) = self.get(node, "key") else { break };
+                out.push(key);
                 at = self.get(node, "next").filter(|next| *next != node);
-                // A node without a key is of another kind, and has no end.
-                if self.get(node, "key").is_none() {
-                    break;
-                }
             }
         }
         out
     }
 
-    /// Whether a class, or one above it below `Object`, has a `hashCode` of its own. `None` if that cannot be read.
+    /// Whether a class, or a superclass below `Object`, has its own `hashCode`. `None` if that cannot be read.
     fn has_hash(&self, class: Addr) -> Option<bool> {
         let (classes, vm) = (self.classes(), self.vm());
         let data = vm.tables.offset("Array<Method*>", "_data").unwrap_or(8);
@@ -96,7 +89,7 @@ impl HotSpot<'_> {
         None
     }
 
-    /// Values of an object's fields, as a text to compare.
+    /// Values of an object's fields, as text to compare.
     fn content(&self, object: Addr, depth: usize) -> String {
         let classes = self.classes();
         if let Some(text) = classes.string(object, TEXT) {

@@ -5,6 +5,7 @@ use crate::facts::ThreadRow;
 use crate::memory::Memory;
 use crate::runtimes::api::{LastWords, OutOfMemory};
 use crate::runtimes::hotspot::HotSpot;
+use crate::runtimes::hotspot::classes::JavaField;
 use crate::runtimes::hotspot::roots::on_stacks;
 use crate::units::round;
 
@@ -16,7 +17,7 @@ const REPORT: &str = "report_java_out_of_memory";
 const ENDS: [&str; 2] = ["CrashOnOutOfMemoryError", "ExitOnOutOfMemoryError"];
 const HANDLER: &str = "JVM_handle_linux_signal";
 
-/// Addresses below this one are taken for an offset from null.
+/// Upper bound on addresses that are taken for an offset from null.
 const NEAR_NULL: u64 = 16 << 20;
 
 /// Share of the limit, in percent, from which the heap counts as full.
@@ -29,28 +30,24 @@ impl HotSpot<'_> {
         let limit = self.vm().int_flag("MaxHeapSize");
         used.zip(limit).is_some_and(|(used, limit)| used.saturating_mul(100) >= limit.saturating_mul(FULL))
     }
-}
 
-impl HotSpot<'_> {
-    /// Fields of type `long` that are 0, of an object on the thread's stack whose class has the method that failed.
+    /// The field of type `long` that is 0, in the object whose method failed. `None` if several such objects are on the
+    /// thread's stack.
     fn null_address(&self, tid: u32, method: Addr) -> Option<String> {
         let classes = self.classes();
         let class = classes.klass(classes.method(method)?.holder)?;
         let fields = classes.declared_fields(class.address);
-        let longs: Vec<_> = fields.iter().filter(|field| !field.is_static && field.descriptor == "J").collect();
-        let mut objects: Vec<Addr> = on_stacks(self)
-            .into_iter()
-            .filter(|(of, object)| {
-                *of == tid && classes.class_of(*object).is_some_and(|of| of.address == class.address)
-            })
-            .map(|(_, object)| object)
-            .collect();
+        let thread = self.java_threads().iter().find(|thread| thread.tid == Some(tid))?;
+        let is = |object: &Addr| classes.class_of(*object).is_some_and(|of| of.address == class.address);
+        let on_stack = on_stacks(self, std::slice::from_ref(thread)).into_iter().map(|(_, object)| object);
+        let mut objects: Vec<Addr> = on_stack.filter(is).collect();
         objects.sort_unstable();
         objects.dedup();
-        // Of several objects it is not known which one the method had.
+        // Which of several objects the method used is not recorded.
         let [object] = objects.as_slice() else { return None };
         let is_null = |offset| classes.vm.memory.u64(object.wrapping_add(offset)) == Ok(0);
-        let null = longs.iter().find(|field| is_null(field.offset))?;
+        let is_long = |field: &&JavaField| !field.is_static && field.descriptor == "J";
+        let null = fields.iter().filter(is_long).find(|field| is_null(field.offset))?;
         Some(format!("{}.{}", class.name, null.name))
     }
 }
@@ -61,7 +58,7 @@ impl LastWords for HotSpot<'_> {
         if address.get() >= NEAR_NULL {
             return None;
         }
-        // A null reference is an exception. Other memory is only reached by its address.
+        // A null reference would throw an exception. Only code that computes addresses faults here.
         let null = first.method_desc.and_then(|method| self.null_address(thread.tid, method));
         let null = null.map_or_else(String::new, |field| format!(": {field} is 0 (null)"));
         Some(format!(

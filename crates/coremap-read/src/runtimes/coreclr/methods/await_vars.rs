@@ -45,7 +45,7 @@ pub enum VarValue {
 /// IMAGE_CEE_CS_CALLCONV_HASTHIS (corhdr.h).
 const HAS_THIS: u8 = 0x20;
 
-/// A method's IL with a fat header: its mark in the two low bits, and where the token of its locals' signature is (ECMA-335
+/// The two low bits of a fat IL header, and the offset in it of the token of the locals' signature (ECMA-335
 /// II.25.4.3).
 const FAT: u8 = 3;
 const LOCALS_TOKEN: u64 = 8;
@@ -98,10 +98,10 @@ fn number(memory: &dyn Memory, at: Addr, element: ElementType) -> Option<VarValu
     })
 }
 
-/// What a method declares: names and types of its arguments and locals.
+/// The declarations of a method: names and types of its arguments and locals.
 #[derive(Default)]
 struct Declared {
-    /// `None` if the signature can't be read: then no number has a meaning.
+    /// `None` if the signature can't be read. Then the numbers of variables have no meaning.
     signature: Option<MethodSig>,
     parameters: Vec<(u16, String)>,
     locals: Vec<Type>,
@@ -153,7 +153,7 @@ impl Declared {
     }
 }
 
-/// `this`: a reference, but in a struct's method the struct itself.
+/// The variable `this`: a reference, but in a struct's method the struct itself.
 fn of_this(types: &TypeSystem<'_>, method: &Method<'_>, unknown: AwaitVar) -> AwaitVar {
     let name = Some("this".to_owned());
     let Some(of) = method.desc.as_ref().map(|desc| desc.method_table) else { return AwaitVar { name, ..unknown } };

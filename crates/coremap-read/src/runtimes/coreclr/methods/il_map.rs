@@ -93,8 +93,8 @@ fn bounds_at(memory: &dyn Memory, start: Addr, len: u32) -> Option<Vec<u8>> {
     memory.bytes(start, len as usize).ok()
 }
 
-/// Sizes of the parts, and where the first begins. If the first number is 0, all sizes follow; otherwise it is the size
-/// of the bounds, and that of the variables follows.
+/// Sizes of the parts, and the address of the first. If the first number is 0, all sizes follow; otherwise it is the
+/// size of the bounds, and that of the variables follows.
 fn fat_header(memory: &dyn Memory, at: Addr) -> Option<([u32; FAT_SIZES], Addr)> {
     let head = memory.look(at, memory.readable(at, FAT_LENGTHS as u64) as usize).ok()?;
     let mut numbers = Nibbles { bytes: &head, at: 0 };
@@ -110,8 +110,8 @@ fn fat_header(memory: &dyn Memory, at: Addr) -> Option<([u32; FAT_SIZES], Addr)>
 /// The variables that a method keeps while it is suspended at the await with this native offset: number and offset in
 /// its continuation, in bytes from the object's start. `None` before .NET 11, or if the method has no such part.
 ///
-/// AsyncInfo: number of awaits, number of variables; for each await the native offset from the one before, with its sign
-/// in bit 0, and how many variables it keeps; then all variables (debuginfostore.cpp, CompressDebugInfo).
+/// AsyncInfo: number of awaits, number of variables; for each await the native offset from the one before, with its
+/// sign in bit 0, and how many variables it keeps; then all variables (debuginfostore.cpp, CompressDebugInfo).
 pub(super) fn kept_at(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, native: u64) -> Option<Vec<KeptVar>> {
     if debug_info.is_null() || runtime.layout.contract("DebugInfo") != Some("c1") {
         return None;

@@ -40,13 +40,14 @@ pub struct Source {
 
 /// Objects of servers and clients of HTTP.
 ///
-/// Sources: aspnetcore, Kestrel.Core: HttpProtocol.cs (RequestProcessingStatus); System.Net.Http: HttpConnectionPool.cs.
+/// Sources: aspnetcore, Kestrel.Core: HttpProtocol.cs (RequestProcessingStatus); System.Net.Http:
+/// HttpConnectionPool.cs.
 #[derive(Clone, Debug, Default)]
 pub struct HttpObjects {
-    /// Connections and streams of Kestrel that have a request: those that count as such by their status, and those that do
-    /// if a method of the program serves them.
+    /// Connections and streams of Kestrel that have a request, by their status.
     pub started: Vec<Addr>,
-    /// Those of which the status says nothing.
+    /// Connections and streams whose status does not show a request. They have one if a method of the program serves
+    /// them.
     pub others: Vec<Addr>,
     /// HttpClient's pools of connections.
     pub pools: Vec<Addr>,
@@ -56,7 +57,7 @@ pub struct HttpObjects {
 const PROTOCOL: &str = "Microsoft.AspNetCore.Server.Kestrel.Core.Internal.Http";
 const STATUS: &str = "_requestProcessingStatus";
 
-/// The status of a request: the program has it (AppStarted), the answer is complete (ResponseCompleted).
+/// Statuses of a request: passed to the program (AppStarted), and answered (ResponseCompleted).
 const APP_STARTED: u32 = 3;
 const ANSWERED: u32 = 6;
 

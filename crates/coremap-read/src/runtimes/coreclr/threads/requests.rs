@@ -1,6 +1,6 @@
-//! Requests in flight of Kestrel, and calls of HttpClient: the program's method in which each waits, and for what.
+//! Requests in flight of Kestrel, and calls of HttpClient: the program's method in which each waits, and its wait.
 //!
-//! No list of the runtime has the requests. A connection of HTTP/1.1, or a stream of HTTP/2, has a status that says
+//! The runtime has no list of requests. A connection of HTTP/1.1, or a stream of HTTP/2, has a status that says
 //! whether its request is answered, and the async methods that serve it refer to it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -32,16 +32,16 @@ const PORT: &str = "<Port>k__BackingField";
 const MAX_BELOW: usize = 256;
 const MAX_ABOVE: usize = 64;
 
-/// Maximum number of references of one object looked at.
+/// Maximum number of references read per object.
 const MAX_REFERENCES: usize = 256;
 
 /// Maximum length of a path or host, in characters.
 const MAX_TEXT: usize = 200;
 
-/// Maximum number of async methods that use one object, to be named. More are no consumers.
+/// Maximum number of async methods that use one object and are named. If more use it, they are not its consumers.
 const USERS: usize = 4;
 
-/// Minimum number of calls that wait for a connection, to be reported without a server.
+/// Minimum number of calls that wait for a connection before they are reported without a server.
 const CALLS: usize = 3;
 
 /// Requests in flight.
@@ -65,7 +65,7 @@ enum Ends {
     Soon,
     /// By a peer. Usually soon.
     ByPeer,
-    /// It cannot be told.
+    /// Not known.
     Unknown,
 }
 
@@ -106,7 +106,7 @@ impl CoreClr<'_> {
         None
     }
 
-    /// The innermost node below some that has a method of the program.
+    /// The innermost node that has a method of the program, among `starts` and the nodes below.
     fn innermost_own(&self, tasks: &Tasks, starts: &[u32]) -> Option<u32> {
         let mut seen: HashSet<u32> = starts.iter().copied().collect();
         let (mut level, mut found) = (starts.to_vec(), None);
@@ -124,7 +124,7 @@ impl CoreClr<'_> {
         found
     }
 
-    /// The async methods that refer to each of some objects.
+    /// The async methods that refer to each of `objects`, as indices into the nodes.
     fn nodes_with(&self, tasks: &Tasks, objects: &HashSet<Addr>) -> HashMap<Addr, Vec<u32>> {
         let mut out: HashMap<Addr, Vec<u32>> = HashMap::new();
         let Some(heap) = self.object_heap().filter(|_| !objects.is_empty()) else { return out };
@@ -150,7 +150,7 @@ impl CoreClr<'_> {
         out
     }
 
-    /// Async methods that have one of these objects, and what they wait for. Empty if they are many.
+    /// Async methods that refer to one of these objects, with their waits. Empty if they are many.
     pub(super) fn tasks_with(&self, objects: &[Addr]) -> Vec<TaskFact> {
         let tasks = self.tasks(&Progress::silent());
         let found = self.nodes_with(tasks, &objects.iter().copied().collect());
@@ -192,7 +192,7 @@ impl CoreClr<'_> {
         end.kind == TaskEndKind::Promise && kind.is_some_and(|kind| kind.contains(WAITER))
     }
 
-    /// What a request waits for.
+    /// The wait of a request, by the ends of its innermost task.
     fn request_wait(&self, ends: &[TaskEnd], full: &[FullPool]) -> (Option<WaitFact>, Ends) {
         let Some(first) = ends.first() else { return (None, Ends::Soon) };
         let what = |what: String| WaitFact {
@@ -208,7 +208,7 @@ impl CoreClr<'_> {
         let calls = first.methods.iter().any(|method| method.starts_with(CLIENT));
         let by_peer = matches!(first.kind, TaskEndKind::Source | TaskEndKind::Promise | TaskEndKind::Unknown);
         if calls && by_peer {
-            // Of several full pools, which one it is was not read.
+            // Which of several full pools the call uses is not read.
             let only = if let [only] = full { Some(only) } else { None };
             let peer = only.and_then(|pool| pool.peer.clone());
             if self.waits_for_connection(first) {
@@ -226,7 +226,7 @@ impl CoreClr<'_> {
         }
     }
 
-    /// A party of the innermost method of the program.
+    /// The party of a node that has a method of the program.
     fn fact(&self, tasks: &Tasks, node: &Node, full: &[FullPool]) -> (TaskFact, Ends) {
         let mut own = self.own_methods(node).into_iter();
         let place = own.next();
@@ -261,7 +261,7 @@ impl CoreClr<'_> {
         {
             let inner = serve.get(connection).and_then(|nodes| self.innermost_own(tasks, nodes));
             let node = inner.and_then(|i| tasks.nodes.get(i as usize));
-            // The status of a stream of HTTP/2 tells nothing until the answer begins.
+            // Until the answer begins, the status of an HTTP/2 stream does not show a request.
             if !started && node.is_none() {
                 continue;
             }
@@ -283,7 +283,7 @@ impl CoreClr<'_> {
         set.routes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         out.sets.extend(Some(set).filter(|set| set.count > 0));
         out.sets.extend(self.calls(tasks, &served, &mut add));
-        // Peers answer some calls late. They answer none if many wait, or if there is no free connection.
+        // A few calls that wait for a peer are normal. Many, or a queue for connections, mean that peers are slow.
         let by_peer = facts.iter().filter(|(_, ends)| *ends == Ends::ByPeer).count();
         let queued = facts.iter().any(|(fact, _)| fact.wait.as_ref().is_some_and(|wait| wait.outside && !wait.soon));
         let late = by_peer >= MANY || queued;
@@ -296,8 +296,11 @@ impl CoreClr<'_> {
 
     /// Calls of HttpClient that no request of a server explains, if some wait for a connection.
     fn calls(&self, tasks: &Tasks, served: &HashSet<u32>, add: &mut dyn FnMut(&Node)) -> Option<RequestSet> {
-        let is_waiter = |source: Addr| self.type_name_of(source).is_some_and(|kind| kind.contains(WAITER));
-        let queued = tasks.sources.iter().filter(|(_, source)| is_waiter(source.address));
+        let mut kinds: HashMap<Addr, bool> = HashMap::new();
+        let queued = tasks.sources.iter().filter(|(_, source)| {
+            let is_waiter = || self.type_name_of(source.address).is_some_and(|kind| kind.contains(WAITER));
+            *kinds.entry(source.method_table).or_insert_with(is_waiter)
+        });
         let mut waiting: Vec<u32> = queued.filter_map(|(task, _)| tasks.index_of(*task)).collect();
         waiting.sort_unstable();
         if waiting.len() < CALLS {
@@ -322,7 +325,7 @@ impl CoreClr<'_> {
     }
 }
 
-/// A wait that does not end soon.
+/// Returns `fact` with a wait that does not end soon.
 fn stays(fact: TaskFact) -> TaskFact {
     TaskFact { wait: fact.wait.map(|wait| WaitFact { soon: false, ..wait }), ..fact }
 }

@@ -1,7 +1,7 @@
-//! What waits for tasks and semaphores depend on, and who likely has the places of a semaphore.
+//! Waits for tasks and semaphores, and the likely holders of a semaphore's places.
 //!
-//! Nothing records who took a place of a SemaphoreSlim. An async method that is past the await in which others of the
-//! same object wait has most likely passed it with a place.
+//! Nothing records the holders of a SemaphoreSlim. If an async method is past the await in which other methods of the
+//! same object wait, it most likely has a place.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +24,7 @@ const SEMAPHORE: &str = "System.Threading.SemaphoreSlim";
 /// Beginning of the names of the library's methods, which wait for the program's.
 const LIBRARY: &str = "System.";
 
-/// Maximum number of callers looked at, above a method that waits for a semaphore.
+/// Maximum number of callers visited above a method that waits for a semaphore.
 const CALLERS: usize = 3;
 
 /// Maximum number of likely holders of one semaphore, and of methods that become parties.
@@ -34,10 +34,10 @@ const MAX_PARTIES: usize = 1 << 16;
 /// Maximum number of awaiting methods that are followed upwards from one that waits.
 const MAX_ABOVE: usize = 32;
 
-/// Timers up to this time end soon.
+/// Maximum time, in milliseconds, of a timer that ends soon.
 pub(super) const SOON_MS: u32 = 5_000;
 
-/// Operations that are no tasks, such as those of sockets, usually end soon. This many waiters behind one are no accident.
+/// Minimum number of waiters behind an operation that make it worth reporting. Operations of sockets usually end soon.
 pub(super) const MANY: usize = 10;
 
 mod how {
@@ -47,7 +47,7 @@ mod how {
     pub(super) const ENDS: &str = "the task that is waited for, and what its continuation depends on";
 }
 
-/// Who waits for semaphores, and who likely has their places.
+/// Waiters of semaphores, and likely holders of their places.
 #[derive(Default)]
 pub(in crate::runtimes::coreclr) struct Places {
     /// Async methods that likely have a place, by semaphore.
@@ -67,13 +67,13 @@ pub(in crate::runtimes::coreclr) fn short(name: &str) -> String {
     name.find('(').filter(|at| *at > 0).and_then(|at| name.get(..at)).unwrap_or(name).to_owned()
 }
 
-/// A time in words: seconds where they are many.
+/// Formats a time: in milliseconds if it is short, else in seconds.
 pub(super) fn duration(ms: u32) -> String {
     const MANY: u32 = 10_000;
     if ms < MANY { format!("{ms} ms") } else { format!("{} s", exact(u64::from(ms / 1000))) }
 }
 
-/// Those among the siblings of `waiting` that are in a later state. Who waits itself only counts if nobody else is.
+/// Siblings of `waiting` that are in a later state. Siblings that wait themselves only count if there are no others.
 fn later(tasks: &Tasks, siblings: &Siblings, key: &dyn Fn(&Node) -> Option<Key>, waiting: &[u32]) -> Vec<u32> {
     let set: HashSet<u32> = waiting.iter().copied().collect();
     let mut first: HashMap<Key, i32> = HashMap::new();
@@ -162,7 +162,7 @@ impl CoreClr<'_> {
         out
     }
 
-    /// Makes parties of those who wait for semaphores and of the likely holders.
+    /// Makes parties of the waiters of semaphores and of the likely holders.
     fn parties(&self, tasks: &Tasks, waiters: &[(Addr, Vec<u32>)], out: &mut Places) {
         let mut known: HashSet<Addr> = HashSet::new();
         // The method that waits, by each that awaits it.
@@ -228,18 +228,18 @@ impl CoreClr<'_> {
         }
     }
 
-    /// The wait of a thread for a place of a semaphore. `None` if nobody is known who has one.
+    /// The wait of a thread for a place of a semaphore. `None` if no holder is known.
     pub(super) fn semaphore_wait(&self, slim: Addr) -> Option<WaitFact> {
         let places = self.places();
         places.holders.get(&slim).filter(|holders| !holders.is_empty()).map(|_| self.place_of(places, slim))
     }
 
-    /// The wait of a thread for a task. `None` if what completes it is not known.
+    /// The wait of a thread for a task. `None` if it is not known how the task completes.
     pub(super) fn task_wait(&self, task: Addr) -> Option<WaitFact> {
         self.wait_of(self.places(), &self.ends(task))
     }
 
-    /// What a wait for one or several ends is for. `None` if it ends soon, or nothing is known.
+    /// The wait for one or several ends. `None` if it ends soon, or nothing is known.
     pub(super) fn wait_of(&self, places: &Places, ends: &[TaskEnd]) -> Option<WaitFact> {
         let first = ends.first()?;
         let fact = |what: Option<String>, relation| WaitFact {
@@ -263,7 +263,7 @@ impl CoreClr<'_> {
         }
         owners.sort_by_key(|owner| (owner.party, owner.confidence != Confidence::Exact));
         owners.dedup_by_key(|owner| owner.party);
-        // Whether all of several ends are needed is not known, so one is taken to be enough.
+        // Whether all of several ends are needed is not known. One is assumed to be enough.
         if ends.len() > 1 {
             owners.iter_mut().for_each(|owner| owner.confidence = Confidence::Derived);
         }
@@ -297,7 +297,7 @@ impl CoreClr<'_> {
         party.map(|party| WaitOwner { party, confidence }).into_iter().collect()
     }
 
-    /// Name of the task that was asked for: the outermost method, else what it runs.
+    /// Name of an end's task: the outermost method, else the method that it runs.
     fn name_of(&self, end: &TaskEnd) -> String {
         let method = end.methods.last().cloned().or_else(|| self.item(end.object));
         method.map_or_else(|| "a task".to_owned(), |name| short(&name))

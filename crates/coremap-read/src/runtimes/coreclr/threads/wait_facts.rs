@@ -1,4 +1,4 @@
-//! What threads do and wait for, for the wait graph.
+//! Activities and waits of threads, for the wait graph.
 
 use std::collections::{HashMap, HashSet};
 

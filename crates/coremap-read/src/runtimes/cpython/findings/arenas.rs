@@ -2,12 +2,17 @@
 
 use crate::facts::{Finding, Severity};
 use crate::map::{Confidence, Kind};
-use crate::runtimes::api::{KindBytes, SmallBlockSums, SmallBlocks, SmallClass};
+use crate::runtimes::api::{KindBytes, SmallArena, SmallBlockSums, SmallBlocks, SmallClass};
 use crate::runtimes::cpython::CPython;
 use crate::units::{count, exact, round};
 
 /// An arena with less than this percentage in use counts as nearly empty.
-pub(in crate::runtimes::cpython) const NEARLY_EMPTY: u64 = 25;
+const NEARLY_EMPTY: u64 = 25;
+
+/// Whether little of an arena is in use.
+pub(in crate::runtimes::cpython) fn is_nearly_empty(arena: &SmallArena) -> bool {
+    arena.used.saturating_mul(100) < arena.range.len().saturating_mul(NEARLY_EMPTY)
+}
 
 /// Free memory in arenas is a warning from this percentage of all arenas, and this many bytes.
 const WARNING_PERCENT: u64 = 30;
@@ -58,8 +63,7 @@ fn off_heap(python: &CPython<'_>, used: &KindBytes) -> Finding {
 fn small_blocks(blocks: &SmallBlockSums) -> Finding {
     let (all, used, free) = (blocks.committed(), blocks.used_bytes(), blocks.free_bytes());
     let pools = blocks.free_pool_bytes();
-    let empty =
-        blocks.arenas.iter().filter(|a| a.used.saturating_mul(100) < a.range.len().saturating_mul(NEARLY_EMPTY));
+    let empty = blocks.arenas.iter().filter(|arena| is_nearly_empty(arena));
     let (number, wasted) =
         empty.fold((0_u64, 0_u64), |(n, bytes), a| (n + 1, bytes.saturating_add(a.range.len().saturating_sub(a.used))));
     let mut text = format!(

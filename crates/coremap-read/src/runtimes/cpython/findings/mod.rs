@@ -9,7 +9,7 @@ mod large;
 mod namespaces;
 mod referrers;
 
-pub(super) use arenas::NEARLY_EMPTY;
+pub(super) use arenas::is_nearly_empty;
 
 use crate::addr::Addr;
 use crate::facts::{Finding, Severity};

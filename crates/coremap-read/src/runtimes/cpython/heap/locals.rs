@@ -1,5 +1,5 @@
-//! Names of variables in frames that are objects: of coroutines and generators, and of functions that have returned and
-//! whose frames a traceback keeps.
+//! Names of variables in frames that are on the heap: frames of coroutines and generators, and frames of functions that
+//! have returned but are in a traceback.
 
 use super::Heap;
 use crate::addr::{Addr, WORD};
@@ -7,7 +7,7 @@ use crate::layout::StructView;
 use crate::runtimes::cpython::objects::TypeForm;
 use crate::runtimes::cpython::shape::STACK_REF_TAGS;
 
-/// Tuples with the names of a frame's variables, in their order: one since 3.11, three up to 3.10.
+/// Tuples with the names of a frame's variables, in the order of the variables: one since 3.11, three up to 3.10.
 const NAMES: [&str; 1] = ["co_localsplusnames"];
 const OLD_NAMES: [&str; 3] = ["co_varnames", "co_cellvars", "co_freevars"];
 
@@ -47,7 +47,7 @@ impl Heap<'_> {
         None
     }
 
-    /// Variables and code of the frame at `frame`, which is inside of an object.
+    /// Variables and code of the frame at `frame`, which is part of an object.
     fn inner_variables(&self, frame: Addr) -> Option<(Addr, Addr)> {
         let view: StructView<'_> = self.runtime.view("_PyInterpreterFrame", frame);
         let code = view.ptr("f_executable").or_else(|_| view.ptr("f_code")).ok()?;

@@ -7,45 +7,46 @@ use super::Heap;
 use crate::addr::Addr;
 use crate::runtimes::api::{Heap as _, SmallBlockSums, Survivors, TypeIndex, TypeRole, UnwalkedRanges};
 use crate::runtimes::cpython::CPython;
-use crate::runtimes::cpython::findings::NEARLY_EMPTY;
+use crate::runtimes::cpython::findings::is_nearly_empty;
 
-/// Number of types that are told.
+/// Maximum number of types reported.
 const TYPES: usize = 4;
 
 /// The type of integers.
 const INTEGER: &str = "int";
 
 impl CPython<'_> {
-    /// Objects in arenas that are nearly empty, by type, those of the program first.
+    /// Numbers of objects in nearly empty arenas, by type: first types of the program, then by count.
     pub(in crate::runtimes::cpython) fn survivors_in(&self, heap: &Heap<'_>, sums: &SmallBlockSums) -> Vec<Survivors> {
         let is_empty = |at: Addr| {
             let behind = sums.arenas.partition_point(|arena| arena.range.start <= at);
             let arena = behind.checked_sub(1).and_then(|i| sums.arenas.get(i)).filter(|a| a.range.contains(at));
-            arena.is_some_and(|a| a.used.saturating_mul(100) < a.range.len().saturating_mul(NEARLY_EMPTY))
+            arena.is_some_and(is_nearly_empty)
         };
         let (mut walker, mut losses) = (heap.walker(), UnwalkedRanges::default());
         let mut counts: HashMap<TypeIndex, (u64, Addr)> = HashMap::new();
         for part in heap.ranges().iter().filter(|part| is_empty(part.range.start)) {
             walker.walk(part, &mut losses, &mut |object| {
-                if heap.type_of_kind(object.kind).is_some() {
-                    counts.entry(object.kind).or_insert((0, object.addr)).0 += 1;
-                }
+                counts.entry(object.kind).or_insert((0, object.addr)).0 += 1;
             });
         }
         let own = |kind: TypeIndex| self.role_of_type(kind) == TypeRole::Program;
-        let mut all: Vec<(TypeIndex, u64, Addr)> =
-            counts.into_iter().map(|(kind, (count, example))| (kind, count, example)).collect();
-        all.sort_by_key(|(kind, count, _)| (Reverse(own(*kind)), Reverse(*count), *kind));
-        let of =
-            |(kind, count, example): (TypeIndex, u64, Addr)| Survivors { r#type: heap.type_name(kind), count, example };
+        let mut all: Vec<(TypeIndex, (u64, Addr))> =
+            counts.into_iter().filter(|(kind, _)| heap.type_of_kind(*kind).is_some()).collect();
+        all.sort_by_cached_key(|(kind, (count, _))| (Reverse(own(*kind)), Reverse(*count), *kind));
+        let of = |(kind, (count, example))| Survivors { r#type: heap.type_name(kind), count, example };
         all.into_iter().take(TYPES).map(of).collect()
     }
 }
 
 impl Heap<'_> {
-    /// Integers with one of these values.
+    /// Integers with one of these values, by value.
     pub(in crate::runtimes::cpython) fn numbers(&self, wanted: &HashSet<u64>) -> HashMap<u64, Addr> {
-        let (mut walker, mut losses, mut out) = (self.walker(), UnwalkedRanges::default(), HashMap::new());
+        let mut out = HashMap::new();
+        if wanted.is_empty() {
+            return out;
+        }
+        let (mut walker, mut losses) = (self.walker(), UnwalkedRanges::default());
         let mut kinds: HashMap<TypeIndex, bool> = HashMap::new();
         for part in self.ranges() {
             walker.walk(part, &mut losses, &mut |object| {

@@ -6,7 +6,7 @@ mod version;
 
 pub use detect::{Detection, detect};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, WORD};
 use crate::layout::{Layout, LayoutError, StructView, ViewError};
 use crate::limits;
 use crate::memory::ProcessMemory;
@@ -127,6 +127,13 @@ impl<'p> Runtime<'p> {
     /// Creates a reader of objects.
     pub fn objects(&self) -> Objects<'p> {
         Objects::new(self.memory, self.shape)
+    }
+
+    /// The first `max` items of a tuple.
+    pub(crate) fn tuple_items(&self, tuple: Addr, max: u64) -> impl Iterator<Item = Addr> + use<'p> {
+        let (objects, first) = (self.objects(), self.layout.positive("PyTupleObject", "ob_item").ok());
+        let count = objects.ob_size(tuple).and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
+        (0..count.min(max)).filter_map(move |i| objects.ptr_at(tuple, first?.checked_add(WORD.checked_mul(i)?)?))
     }
 
     /// Address of the dict of the module `name` in an interpreter.

@@ -13,7 +13,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
-use crate::runtimes::api::{AsyncFrame, AsyncTask, Heap as _, LightFrame, LightThread, UnwalkedRanges};
+use crate::runtimes::api::{AsyncFrame, AsyncTask, LightFrame, LightThread};
 use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::frames::PyFrame;
 use crate::runtimes::cpython::heap::Heap;
@@ -46,7 +46,6 @@ pub(super) struct TaskFinder<'c, 'p> {
     pub(super) heap: &'c Heap<'p>,
     pub(super) objects: Objects<'p>,
     walks: Walks,
-    types: HashSet<Addr>,
     /// Children of each future of `asyncio.gather`, by the future's address.
     gathers: RefCell<HashMap<Addr, Rc<Gather>>>,
     /// Number of further children that may be read, of all such futures together.
@@ -71,51 +70,32 @@ impl Gather {
     }
 }
 
+/// The types of tasks. Empty without asyncio.
+pub(in crate::runtimes::cpython) fn task_types(python: &CPython<'_>) -> HashSet<Addr> {
+    let (runtime, objects) = (python.runtime(), python.runtime().objects());
+    let of = |interpreter: &Addr| {
+        let dict = |module| runtime.module_dict(&objects, *interpreter, module);
+        TASKS.map(|(module, name)| objects.lookup(dict(module)?, name))
+    };
+    runtime.interpreters.iter().flat_map(of).flatten().collect()
+}
+
 impl<'c, 'p> TaskFinder<'c, 'p> {
     pub(super) fn new(python: &'c CPython<'p>) -> Option<TaskFinder<'c, 'p>> {
         let heap = python.objects()?;
         let walks = Walks::new(Phase::Tasks, limits::MAX_PY_FRAMES);
-        let (runtime, objects) = (python.runtime(), python.runtime().objects());
-        let of = |interpreter: &Addr| {
-            let dict = |module| runtime.module_dict(&objects, *interpreter, module);
-            TASKS.map(|(module, name)| objects.lookup(dict(module)?, name))
-        };
-        let types = runtime.interpreters.iter().flat_map(of).flatten().collect();
+        let objects = python.runtime().objects();
         let (gathers, children_left) = (RefCell::default(), Cell::new(limits::MAX_GATHERED));
-        Some(TaskFinder { python, heap, objects, walks, types, gathers, children_left })
+        Some(TaskFinder { python, heap, objects, walks, gathers, children_left })
     }
 
     /// All tasks that are not done, sorted by address.
     pub(super) fn tasks(&self) -> Vec<PendingTask> {
         // Without asyncio there are no tasks.
-        if self.types.is_empty() {
+        if task_types(self.python).is_empty() {
             return Vec::new();
         }
-        let (mut walker, mut unwalked) = (self.heap.walker(), UnwalkedRanges::default());
-        let mut kinds: HashMap<_, bool> = HashMap::new();
-        let (mut found, mut more) = (Vec::new(), 0_u64);
-        for heap_range in self.heap.ranges() {
-            walker.walk(heap_range, &mut unwalked, &mut |object| {
-                let is = *kinds
-                    .entry(object.kind)
-                    .or_insert_with(|| self.heap.type_of_kind(object.kind).is_some_and(|kind| self.is_task(&kind)));
-                match is {
-                    true if found.len() < limits::MAX_PY_TASKS => found.push(object.addr),
-                    true => more += 1,
-                    false => {}
-                }
-            });
-        }
-        if more > 0 {
-            self.python.warn("tasks", &format!("{} tasks over the limit are ignored", exact(more)));
-        }
-        found.sort_unstable();
-        found.dedup();
-        found.into_iter().filter_map(|task| self.task(task)).collect()
-    }
-
-    fn is_task(&self, kind: &PyType) -> bool {
-        self.objects.bases(kind.address).any(|base| self.types.contains(&base))
+        self.python.instances().tasks.iter().filter_map(|task| self.task(*task)).collect()
     }
 
     fn task(&self, address: Addr) -> Option<PendingTask> {

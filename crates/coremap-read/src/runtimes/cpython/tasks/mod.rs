@@ -13,3 +13,5 @@ mod coroutine;
 mod find;
 mod wait_facts;
 mod wait_text;
+
+pub(super) use find::task_types;

@@ -77,7 +77,7 @@ impl CPython<'_> {
         tasks.iter().zip(wanted).map(fact).collect()
     }
 
-    /// How many of some tasks are pending, and what most of these await.
+    /// A sentence on the tasks among `elements`: how many are pending, and where most of them are.
     pub(in crate::runtimes::cpython) fn note_on_tasks(&self, kind: TypeIndex, elements: &[Addr]) -> Option<String> {
         let name = self.objects()?.type_of_kind(kind)?.name.clone();
         if name.rsplit('.').next() != Some("Task") {

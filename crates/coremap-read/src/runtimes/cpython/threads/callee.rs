@@ -1,7 +1,8 @@
 //! The function in C that a thread's innermost Python function calls.
 //!
-//! Its callable is on the value stack of the frame, below the arguments. How deep the stack is while it calls is not
-//! stored, and slots above its top are stale. So what the C function was given must be on the thread's native stack, too.
+//! Its callable is on the frame's value stack, below the arguments. The depth of that stack during a call is not
+//! stored, and slots above its top are stale. So the address of the arguments, or the receiver, must be on the thread's
+//! native stack too.
 
 use std::collections::HashSet;
 
@@ -40,7 +41,7 @@ impl CPython<'_> {
         })
     }
 
-    /// Name of a function in C, and the object that its method is called of. `next`: the slot above.
+    /// Name of a C function, and the object whose method it is. `next`: the object in the slot above.
     fn c_function(&self, at: Addr, next: Option<Addr>) -> Option<(String, Option<Addr>)> {
         let (runtime, objects) = (self.runtime(), self.runtime().objects());
         match self.type_name_of(at)?.as_str() {

@@ -132,10 +132,7 @@ impl CPython<'_> {
     /// The strings and integers among the exception's first four arguments, joined.
     fn exception_text(&self, objects: &Objects<'_>, exception: Addr) -> Option<String> {
         let args = self.runtime().view("PyBaseExceptionObject", exception).ptr("args").ok()?;
-        let count = u64::try_from(objects.ob_size(args)?).ok()?;
-        let first = self.runtime().layout.positive("PyTupleObject", "ob_item").ok()?;
-        let texts = (0..count.min(4)).filter_map(|i| {
-            let item = objects.ptr_at(args, first.checked_add(8 * i)?)?;
+        let texts = self.runtime().tuple_items(args, 4).filter_map(|item| {
             let text = if objects.is_str(item) { objects.text(item, MESSAGE) } else { None };
             text.or_else(|| objects.integer_text(item).filter(|_| objects.is_int(item)))
         });

@@ -6,7 +6,7 @@ use crate::addr::Addr;
 use crate::facts::{FrameRow, ThreadRow};
 use crate::limits;
 use crate::memory::Memory;
-use crate::runtimes::api::{Executor, Heap as _, TaskFact};
+use crate::runtimes::api::{Executor, Heap as _};
 use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::frames::PyFrame;
 use crate::runtimes::cpython::shape::STACK_REF_TAGS;
@@ -104,17 +104,17 @@ impl CPython<'_> {
     }
 
     /// Event loops, by the threads that run them, with the tasks that are ready to run.
-    pub(super) fn loops(&self, threads: &[ThreadRow], tasks: &[TaskFact]) -> Vec<Executor> {
+    pub(super) fn loops(&self, threads: &[ThreadRow]) -> Vec<Executor> {
         let runs = |thread: &&ThreadRow| thread.frames.iter().any(|frame| in_file(frame, LOOP, "_run_once"));
+        let all: Vec<&ThreadRow> = threads.iter().filter(runs).collect();
+        // Which of several loops a task belongs to is not read.
+        let [thread] = all.as_slice() else { return Vec::new() };
         let mut ready: BTreeMap<String, u64> = BTreeMap::new();
-        for task in tasks.iter().filter(|task| task.wait.is_none()) {
+        for task in self.task_facts().iter().filter(|task| task.wait.is_none()) {
             *ready.entry(format!("ready task of {}", task.place.as_deref().unwrap_or("the library"))).or_default() += 1;
         }
         let mut queued: Vec<(String, u64)> = ready.into_iter().collect();
         queued.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let all: Vec<&ThreadRow> = threads.iter().filter(runs).collect();
-        // Which of several loops a task belongs to is not read.
-        let [thread] = all.as_slice() else { return Vec::new() };
         let busy = thread.frames.iter().any(|frame| in_file(frame, EVENTS, "_run"));
         vec![Executor {
             object: Addr::NULL,

@@ -40,11 +40,11 @@ const PLACES: [&str; 2] = ["threading.Semaphore", "threading.BoundedSemaphore"];
 /// Words of the state of a thread that has the GIL.
 pub(super) const HOLDS_GIL: &str = "holds the GIL";
 
-/// Words of the state of a thread that takes from a queue, and the name by which code puts into one.
+/// Words of the state of a thread that takes from a queue, and the method that puts into one.
 const TAKES: &str = "waits for a queue item";
 const PUTS: &str = "put";
 
-/// The name by which a consumer says that an item is done. It may put an item back to try it again.
+/// The method with which a consumer marks an item as done. A consumer may put an item back to try it again.
 const ENDS: &str = "task_done";
 
 mod how {
@@ -59,9 +59,6 @@ mod how {
 
 /// The file with servers that have a thread per request.
 const SERVER: &str = "/socketserver.py";
-
-/// The file with the event loop.
-const LOOP: &str = "/asyncio/base_events.py";
 
 /// The wait for a future of a pool: it is queued there, or a worker computes it.
 fn future(pools: &[Pool], wait: &WaitRow) -> Option<WaitFact> {
@@ -80,42 +77,42 @@ fn future(pools: &[Pool], wait: &WaitRow) -> Option<WaitFact> {
     })
 }
 
+/// Whether a thread waits for an item of a queue.
+fn takes(row: &ThreadRow) -> bool {
+    row.state.as_deref().is_some_and(|state| state.contains(TAKES))
+}
+
 impl CPython<'_> {
     fn system_thread(&self, tid: u32) -> Option<&Thread> {
         self.runtime().process.threads().iter().find(|thread| thread.tid == tid)
     }
 
-    /// Whether a thread waits for an item of a queue for nobody in particular. Whoever also puts back borrows things.
-    fn is_consumer(&self, row: &ThreadRow) -> bool {
-        if !row.state.as_deref().is_some_and(|state| state.contains(TAKES)) {
-            return false;
-        }
+    /// The program's frames of a thread, innermost first.
+    fn own_frames(&self, tid: u32) -> impl Iterator<Item = &PyFrame> {
         let codes = &self.all_code().codes;
-        let own = self
-            .all_threads()
-            .of(row.tid)
-            .flat_map(PyThread::frames)
-            .filter(|frame| codes.code(frame.code).is_some_and(|code| !is_of_the_library(code.file())));
-        // Only the function that takes, and the one that called it.
-        own.take(2).all(|frame| !self.uses_name(frame, PUTS) || self.uses_name(frame, ENDS))
+        let is_own = |frame: &&PyFrame| codes.code(frame.code).is_some_and(|code| !is_of_the_library(code.file()));
+        self.all_threads().of(tid).flat_map(PyThread::frames).filter(is_own)
+    }
+
+    /// The function of the program that takes from a queue, and its caller.
+    fn takers(&self, tid: u32) -> impl Iterator<Item = &PyFrame> {
+        self.own_frames(tid).take(2)
+    }
+
+    /// Whether a thread waits for an item of a queue as a consumer. A thread that also puts items back borrows them.
+    fn is_consumer(&self, row: &ThreadRow) -> bool {
+        let consumes = |frame: &PyFrame| !self.uses_name(frame, PUTS) || self.uses_name(frame, ENDS);
+        takes(row) && self.takers(row.tid).all(consumes)
     }
 
     /// The wait for an item of a queue that lends things: other threads are beyond the same call in the same function.
     fn borrowed(&self, row: &ThreadRow, wait: &WaitRow, rows: &[ThreadRow]) -> Option<WaitFact> {
-        row.state.as_deref().filter(|state| state.contains(TAKES))?;
-        let codes = &self.all_code().codes;
-        let own = |tid: u32| {
-            self.all_threads()
-                .of(tid)
-                .flat_map(PyThread::frames)
-                .filter(|frame| codes.code(frame.code).is_some_and(|code| !is_of_the_library(code.file())))
-        };
-        let lends = own(row.tid).take(2).find(|frame| self.uses_name(frame, PUTS))?;
+        let lends = self.takers(row.tid).find(|frame| takes(row) && self.uses_name(frame, PUTS))?;
         let (code, of) = (lends.code, waits::first_argument(self.runtime(), lends));
         let waits_too = |other: &ThreadRow| other.waits_for.as_ref().is_some_and(|known| known.object == wait.object);
         let is_inside = |other: &&ThreadRow| {
             let same = |frame: &PyFrame| frame.code == code && waits::first_argument(self.runtime(), frame) == of;
-            !waits_too(other) && own(other.tid).any(same)
+            !waits_too(other) && self.own_frames(other.tid).any(same)
         };
         let owner = |tid| WaitOwner { party: PartyId::Thread(tid), confidence: Confidence::Derived };
         let owners: Vec<WaitOwner> = rows.iter().filter(is_inside).map(|other| owner(other.tid)).collect();
@@ -133,12 +130,9 @@ impl CPython<'_> {
     /// Whether the code of a frame uses an attribute or global of this name.
     fn uses_name(&self, frame: &PyFrame, name: &str) -> bool {
         let objects = self.runtime().objects();
-        let names = self.runtime().view("PyCodeObject", frame.code).ptr("co_names").ok();
-        let count = names.and_then(|names| u64::try_from(objects.ob_size(names)?).ok()).unwrap_or(0);
-        let first = self.runtime().layout.positive("PyTupleObject", "ob_item").unwrap_or(0);
-        let item = |i: u64| objects.ptr_at(names?, first.checked_add(8 * i)?);
         let is = |at: Addr| objects.is_str(at) && objects.name(at).as_deref() == Some(name);
-        (0..count.min(limits::MAX_PY_SLOTS)).filter_map(item).any(is)
+        let names = self.runtime().view("PyCodeObject", frame.code).ptr("co_names");
+        names.is_ok_and(|names| self.runtime().tuple_items(names, limits::MAX_PY_SLOTS).any(is))
     }
 
     /// The wait of a thread for the GIL.
@@ -221,12 +215,7 @@ impl WaitFacts for CPython<'_> {
     }
 
     fn executors(&self, threads: &[ThreadRow]) -> Vec<Executor> {
-        let mut out: Vec<Executor> = self.pools().into_iter().map(|pool| pool.row).collect();
-        let runs_loop = |row: &ThreadRow| row.frames.iter().any(|frame| in_file(frame, LOOP, "_run_once"));
-        if threads.iter().any(runs_loop) {
-            out.extend(self.loops(threads, &self.task_facts()));
-        }
-        out
+        self.pools().into_iter().map(|pool| pool.row).chain(self.loops(threads)).collect()
     }
 
     fn requests(&self, threads: &[ThreadRow]) -> Vec<RequestSet> {
@@ -251,7 +240,7 @@ impl WaitFacts for CPython<'_> {
 
     fn activity(&self, thread: &ThreadRow) -> Option<Activity> {
         let state = thread.state.as_deref()?;
-        // Who has it and is in no system call runs, whatever its frames say.
+        // A thread that holds the GIL and is in no system call runs, whatever its frames say.
         if state.contains(HOLDS_GIL) && self.system_thread(thread.tid).is_some_and(waits::is_in_user_code) {
             return Some(Activity::Runs);
         }

@@ -42,7 +42,8 @@ impl Classes<'_> {
         })
     }
 
-    /// The class loaders, if all can be read. Otherwise none, and no warning: for questions to which they add a detail.
+    /// The class loaders if all can be read, else none. Adds no warning if the list cannot be read, because callers
+    /// only want them for a detail.
     pub fn loaders_if_complete(&self) -> &[Loader] {
         if self.loaders.get().is_none() {
             let _phase = self.vm.process.enter(Phase::Types);
@@ -50,7 +51,7 @@ impl Classes<'_> {
             if self.read_loaders(&mut out).is_err() {
                 return &[];
             }
-            return self.loaders.get_or_init(|| out);
+            self.loaders.get_or_init(|| out);
         }
         if self.has_all_loaders() { self.loaders() } else { &[] }
     }

@@ -70,11 +70,11 @@ pub(super) fn roots(vm: &HotSpot<'_>) -> Roots {
     roots
 }
 
-/// Objects on the stacks of all Java threads, by thread.
-pub(super) fn on_stacks(vm: &HotSpot<'_>) -> Vec<(u32, Addr)> {
+/// Objects on the stacks of some Java threads, each with the thread's ID.
+pub(super) fn on_stacks(vm: &HotSpot<'_>, threads: &[JavaThread]) -> Vec<(u32, Addr)> {
     let mut roots = Roots::default();
     if let Some(heap) = vm.objects() {
-        stacks::read(heap, vm.java_threads(), &mut roots);
+        stacks::read(heap, threads, &mut roots);
     }
     roots.all.iter().filter_map(|root| Some((root.thread?, root.object))).collect()
 }

@@ -1,7 +1,7 @@
-//! Carriers of virtual threads, and waits of the virtual threads that sit on them. A carrier's own object does not say
-//! what its virtual thread waits for.
+//! Carriers of virtual threads, and waits of the virtual threads that are mounted on them. A carrier's own Thread
+//! object does not show what its virtual thread waits for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::lent::OnStacks;
 use crate::addr::Addr;
@@ -13,14 +13,14 @@ use crate::words::WaitKind;
 /// The class of carriers.
 const CARRIER: &str = "jdk.internal.misc.CarrierThread";
 
-/// What a thread is parked for that waits for a CompletableFuture, and the future's class.
+/// The class of the object for which a thread parks that waits for a CompletableFuture, and the future's class.
 pub(super) const SIGNALLER: &str = "java.util.concurrent.CompletableFuture$Signaller";
 const COMPLETABLE: &str = "java.util.concurrent.CompletableFuture";
 
-/// Maximum number of waiters of one future that are looked at.
+/// Maximum number of waiters visited per future.
 const WAITERS: usize = 1 << 10;
 
-/// States of virtual threads that only lack a carrier, with what they are.
+/// States of virtual threads that only lack a carrier, each with a description.
 const READY: [(&str, &str); 5] = [
     ("STARTED", "virtual threads that have not begun"),
     ("RUNNABLE", "virtual threads that are ready to go on"),
@@ -34,36 +34,40 @@ mod how {
     pub(super) const FUTURE: &str = "a CompletableFuture on the stack has the waiter in its list";
 }
 
-/// Virtual threads, as far as carriers are concerned.
+/// Mounted virtual threads, and those that wait for a carrier.
 #[derive(Default)]
-pub(super) struct Carried {
-    /// What each mounted virtual thread is parked for, by its carrier.
-    pub(super) blockers: Vec<(u32, WaitRow)>,
+pub(in crate::runtimes::hotspot) struct Carried {
+    /// Waits of the mounted virtual threads, by their carriers' thread IDs.
+    pub(super) blockers: HashMap<u32, WaitRow>,
     /// The scheduler. `None` without carriers.
     pub(super) scheduler: Option<Executor>,
 }
 
 impl HotSpot<'_> {
-    pub(super) fn carried(&self) -> Carried {
+    pub(super) fn carried(&self) -> &Carried {
+        self.carried.get_or_init(|| self.read_carried())
+    }
+
+    fn read_carried(&self) -> Carried {
         let records = self.all_threads().by_address.values();
-        let is_carrier = |class: &str| class == CARRIER;
         let mut workers: Vec<u32> = records
-            .filter(|record| record.object.as_ref().is_some_and(|object| is_carrier(&object.class)))
+            .filter(|record| record.object.as_ref().is_some_and(|object| object.class == CARRIER))
             .filter_map(|record| record.tid)
             .collect();
         if workers.is_empty() {
             return Carried::default();
         }
         workers.sort_unstable();
-        let (mut blockers, mut busy, mut queued) = (Vec::new(), Vec::new(), BTreeMap::<&str, u64>::new());
+        let (mut blockers, mut busy, mut queued) = (HashMap::new(), Vec::new(), BTreeMap::<&str, u64>::new());
         self.each_virtual_thread(&mut |thread| match thread.carrier {
             Some(tid) => {
                 busy.push(tid);
-                blockers.extend(thread.wait.map(|wait| (tid, wait)));
+                if let Some(wait) = thread.wait {
+                    blockers.entry(tid).or_insert(wait);
+                }
             }
             None => {
-                let ready = READY.iter().find(|(state, _)| thread.state == Some(state));
-                if let Some((_, words)) = ready {
+                if let Some((_, words)) = READY.iter().find(|(state, _)| thread.state == Some(state)) {
                     *queued.entry(words).or_default() += 1;
                 }
             }
@@ -75,11 +79,12 @@ impl HotSpot<'_> {
         Carried { blockers, scheduler: Some(Executor { object: Addr::NULL, kind, workers, busy, queued }) }
     }
 
-    /// The wait for a CompletableFuture, by what a thread is parked for. `tid`: whose stack has the future.
+    /// The wait for a CompletableFuture, by the object for which the thread `tid` is parked. The future is on its
+    /// stack.
     pub(super) fn completable(&self, tid: u32, blocker: Addr, stacks: &OnStacks) -> Option<WaitFact> {
         let class = self.classes().class_of(blocker).filter(|class| class.name == SIGNALLER)?;
         let mut futures: Vec<Addr> =
-            stacks.get(&tid)?.iter().copied().filter(|at| self.has_waiter(*at, blocker)).collect();
+            stacks.by_thread.get(&tid)?.iter().copied().filter(|at| self.has_waiter(*at, blocker)).collect();
         futures.sort_unstable();
         let Some(&future) = futures.first() else {
             return Some(WaitFact { object: blocker, r#type: Some(class.name.clone()), ..WaitFact::default() });
@@ -88,7 +93,7 @@ impl HotSpot<'_> {
         Some(WaitFact { object: future, r#type, evidence: how::FUTURE, ..WaitFact::default() })
     }
 
-    /// The wait of a virtual thread that sits on a carrier, for anything else.
+    /// The wait of a mounted virtual thread, if it is not for a CompletableFuture.
     pub(super) fn of_mounted(&self, row: &WaitRow) -> WaitFact {
         let owner = |tid| WaitOwner { party: PartyId::Thread(tid), confidence: row.confidence };
         WaitFact {
@@ -104,9 +109,7 @@ impl HotSpot<'_> {
 
     /// Whether a future has this waiter in its list.
     fn has_waiter(&self, future: Addr, waiter: Addr) -> bool {
-        let Some(class) = self.classes().class_of(future) else { return false };
-        let mut supers = self.classes().with_superclasses(class.address);
-        if !supers.any(|at| self.classes().klass(at).is_some_and(|of| of.name == COMPLETABLE)) {
+        if !self.is_a(future, &[COMPLETABLE]) {
             return false;
         }
         let mut at = self.get(future, "stack");

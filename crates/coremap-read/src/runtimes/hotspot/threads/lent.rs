@@ -1,16 +1,17 @@
-//! Pools that a program has of its own: threads wait for a thing that others have borrowed.
+//! The program's own pools: threads wait for a thing that other threads have borrowed.
 //!
-//! Nothing records who has borrowed what. A method that waits and returns an object of the program lends it. Whoever has
-//! such an object on its stack, or is named by its field of type Thread, has borrowed it. But a worker has its own task
-//! on its stack, too. So the object that lends must know the things besides the queue that they are taken from.
+//! Nothing records the borrower of a thing. A method of the program that waits and returns an object of the program
+//! lends it. A thread has borrowed the object if it is on the thread's stack, or if a field of type Thread in it names
+//! the thread. But a worker has its own task on its stack too. So the lender must refer to the things by another path
+//! than the queue that they are taken from.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::addr::Addr;
-use crate::facts::{FrameRow, ThreadRow};
+use crate::facts::{FrameRow, ThreadRow, WaitRow};
 use crate::limits;
 use crate::map::Confidence;
-use crate::runtimes::api::{PartyId, TypeRole, WaitFact, WaitNeeds, WaitOwner};
+use crate::runtimes::api::{Heap as _, PartyId, TypeRole, WaitFact, WaitNeeds, WaitOwner};
 use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::hotspot::holders::is_library;
 use crate::runtimes::hotspot::roots;
@@ -23,7 +24,7 @@ const THREAD: &str = "Ljava/lang/Thread;";
 const TAKES: [&str; 5] = [".take(", ".takeFirst(", ".takeLast(", ".poll(", ".pollFirst("];
 const QUEUES: &str = "java.util.concurrent.";
 
-/// Maximum number of collections of one object that are read for things.
+/// Maximum number of lenders, and of collections of one lender, that are read.
 const COLLECTIONS: usize = 64;
 
 mod how {
@@ -32,20 +33,32 @@ mod how {
 }
 
 /// Objects on the stacks of threads.
-pub(super) type OnStacks = HashMap<u32, HashSet<Addr>>;
+#[derive(Default)]
+pub(super) struct OnStacks {
+    pub(super) by_thread: HashMap<u32, HashSet<Addr>>,
+    /// IDs of the threads that have an object on their stacks.
+    by_object: HashMap<Addr, HashSet<u32>>,
+}
+
+/// Whether a thread waits for something that no thread owns.
+fn waits_for_no_thread(thread: &ThreadRow) -> bool {
+    let is = |wait: &WaitRow| matches!(wait.kind, WaitKind::Park | WaitKind::Notify) && wait.owner_tid.is_none();
+    thread.waits_for.as_ref().is_some_and(is)
+}
 
 impl HotSpot<'_> {
     /// Objects on the stacks of all Java threads, word by word.
     pub(super) fn objects_on_stacks(&self) -> OnStacks {
-        let mut out = OnStacks::new();
-        for (tid, object) in roots::on_stacks(self) {
-            out.entry(tid).or_default().insert(object);
+        let mut out = OnStacks::default();
+        for (tid, object) in roots::on_stacks(self, self.java_threads()) {
+            out.by_thread.entry(tid).or_default().insert(object);
+            out.by_object.entry(object).or_default().insert(tid);
         }
         out
     }
 
-    /// Whether a thread takes from a queue of the library for nobody in particular, as a consumer does.
-    pub(super) fn is_consumer(&self, thread: &ThreadRow) -> bool {
+    /// Whether a thread takes from a queue of the library as a consumer, and not to borrow a thing.
+    fn is_consumer(&self, thread: &ThreadRow) -> bool {
         let takes = thread.frames.iter().take_while(|frame| !frame.own).any(|frame| {
             let takes = |name: &str| name.starts_with(QUEUES) && TAKES.iter().any(|part| name.contains(part));
             frame.method.as_deref().is_some_and(takes)
@@ -53,7 +66,7 @@ impl HotSpot<'_> {
         takes && self.lent_type(thread).is_none()
     }
 
-    /// The fact that a consumer waits: it is idle.
+    /// The wait of a consumer. It is idle.
     pub(super) fn consumes(&self, thread: &ThreadRow) -> Option<WaitFact> {
         let wait = thread.waits_for.as_ref().filter(|_| self.is_consumer(thread))?;
         let r#type = wait.r#type.clone();
@@ -62,11 +75,7 @@ impl HotSpot<'_> {
 
     /// Whether a thread may wait for a thing that is lent.
     pub(super) fn may_borrow(&self, thread: &ThreadRow) -> bool {
-        let waits = thread
-            .waits_for
-            .as_ref()
-            .is_some_and(|wait| matches!(wait.kind, WaitKind::Park | WaitKind::Notify) && wait.owner_tid.is_none());
-        waits && self.lent_type(thread).is_some()
+        waits_for_no_thread(thread) && self.lent_type(thread).is_some()
     }
 
     /// The class of the program that the innermost method of the program returns, and the method's class.
@@ -80,10 +89,10 @@ impl HotSpot<'_> {
 
     /// The wait of a thread for a thing that others have borrowed.
     pub(super) fn borrows(&self, thread: &ThreadRow, stacks: &OnStacks) -> Option<WaitFact> {
-        let wait = thread.waits_for.as_ref()?;
+        let wait = thread.waits_for.as_ref().filter(|_| waits_for_no_thread(thread))?;
         let (lent, lender) = self.lent_type(thread)?;
-        let own = stacks.get(&thread.tid)?;
-        let mut lenders: Vec<Addr> = own.iter().copied().filter(|at| self.is_of(*at, &lender)).collect();
+        let own = stacks.by_thread.get(&thread.tid)?;
+        let mut lenders: Vec<Addr> = own.iter().copied().filter(|at| self.is_a(*at, &[&lender])).collect();
         lenders.sort_unstable();
         let things: HashSet<Addr> = lenders.iter().take(COLLECTIONS).flat_map(|at| self.things(*at, &lent)).collect();
         if things.is_empty() {
@@ -92,19 +101,14 @@ impl HotSpot<'_> {
         let borrowers: HashMap<Addr, u32> =
             things.iter().filter_map(|thing| Some((*thing, self.borrower(*thing)?))).collect();
         // If one is with nobody, the thread does not wait for one to be given back.
-        let is_lent = |thing: &Addr| {
-            let on_stack = stacks.iter().any(|(tid, objects)| *tid != thread.tid && objects.contains(thing));
-            on_stack || borrowers.contains_key(thing)
+        let others = |thing: &Addr| {
+            let of_thing = stacks.by_object.get(thing).into_iter().flatten().copied();
+            of_thing.filter(|tid| *tid != thread.tid)
         };
-        if !things.iter().all(is_lent) {
+        if !things.iter().all(|thing| borrowers.contains_key(thing) || others(thing).next().is_some()) {
             return None;
         }
-        let mut tids: Vec<u32> = stacks
-            .iter()
-            .filter(|(tid, objects)| **tid != thread.tid && objects.iter().any(|at| things.contains(at)))
-            .map(|(tid, _)| *tid)
-            .chain(borrowers.values().copied())
-            .collect();
+        let mut tids: Vec<u32> = things.iter().flat_map(others).chain(borrowers.values().copied()).collect();
         tids.sort_unstable();
         tids.dedup();
         let owner = |tid| WaitOwner { party: PartyId::Thread(tid), confidence: Confidence::Derived };
@@ -120,28 +124,21 @@ impl HotSpot<'_> {
         })
     }
 
-    fn is_of(&self, object: Addr, class: &str) -> bool {
-        let Some(of) = self.classes().class_of(object) else { return false };
-        self.classes()
-            .with_superclasses(of.address)
-            .any(|at| self.classes().klass(at).is_some_and(|of| of.name == class))
-    }
-
-    /// Things of a class that an object knows by its arrays and collections.
+    /// Things of a class in the fields, arrays and collections of a lender.
     fn things(&self, lender: Addr, class: &str) -> Vec<Addr> {
         let Some(heap) = self.objects() else { return Vec::new() };
-        let mut out = Vec::new();
+        let (mut out, mut reader) = (Vec::new(), heap.reader());
         let (mut open, mut left) = (self.contents(lender), COLLECTIONS);
         while let Some(at) = open.pop().filter(|_| out.len() < limits::MAX_QUEUED_TASKS) {
-            if self.is_of(at, class) {
+            if self.is_a(at, &[class]) {
                 out.push(at);
                 continue;
             }
-            let kind = crate::runtimes::api::Heap::reader(heap).node(at.get()).map(|node| node.kind);
+            let kind = reader.node(at.get()).map(|node| node.kind);
             let is_collection = kind.is_some_and(|kind| self.role_of_class(kind) == TypeRole::Collection);
             if is_collection && left > 0 {
                 left -= 1;
-                open.extend(self.contents(at).into_iter().filter(|at| self.is_of(*at, class)));
+                open.extend(self.contents(at).into_iter().filter(|at| self.is_a(*at, &[class])));
             }
         }
         out

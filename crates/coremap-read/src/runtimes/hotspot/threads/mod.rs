@@ -16,6 +16,7 @@ mod vm_threads;
 mod wait_facts;
 mod waits;
 
+pub(super) use carriers::Carried;
 pub(super) use claims::claim;
 pub use list::{JavaThread, java_threads};
 pub use monitors::Monitors;

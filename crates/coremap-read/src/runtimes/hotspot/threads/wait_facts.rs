@@ -1,10 +1,9 @@
-//! Waits that no lock explains: class initialisation, ends of threads, futures. Executors and requests, by their
-//! workers' Thread objects, so that no walk of the heap is needed.
+//! Waits that no lock explains: ends of threads, futures, things that are lent. Executors and requests, by the Thread
+//! objects of their workers. Only virtual threads need a walk of the heap.
 //!
-//! Sources: src/hotspot/share/oops/instanceKlass.hpp (ClassState, `_init_thread`); java.base: java/util/concurrent
-//! (ThreadPoolExecutor, FutureTask, AbstractQueuedSynchronizer).
+//! Source: java.base, java/util/concurrent (ThreadPoolExecutor, FutureTask, AbstractQueuedSynchronizer).
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use super::carriers::SIGNALLER;
 use super::lent::OnStacks;
@@ -16,13 +15,11 @@ use crate::runtimes::api::{
     Activity, Executor, Heap as _, PartyId, RequestSet, TypeRole, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
 };
 use crate::runtimes::hotspot::HotSpot;
-use crate::runtimes::hotspot::classes::Klass;
 use crate::runtimes::hotspot::threads::thread_object::{number, reference};
 
-/// The class of a pool's workers, of tasks with a result, and of the lock object of a class.
+/// The classes of a pool's workers, and of tasks with a result.
 const WORKER: &str = "java.util.concurrent.ThreadPoolExecutor$Worker";
 const FUTURE: &str = "java.util.concurrent.FutureTask";
-const INIT_LOCK: &str = "int[]";
 
 /// Prefix of the method that serves a request of the JDK's HTTP server.
 const EXCHANGE: &str = "sun.net.httpserver.ServerImpl$Exchange";
@@ -64,7 +61,6 @@ const LIBRARY_FRAMES: usize = 14;
 const RUNNABLE: &str = "RUNNABLE";
 
 mod how {
-    pub(super) const CLASS: &str = "the class's state and InstanceKlass::_init_thread";
     pub(super) const END: &str = "it waits on the Thread object of that thread";
     pub(super) const RUNNER: &str = "FutureTask.runner";
     pub(super) const QUEUED: &str = "the task is in the executor's queue";
@@ -77,6 +73,14 @@ struct Pool {
 }
 
 impl HotSpot<'_> {
+    /// Whether an object's class, or one of its superclasses, has one of these names.
+    pub(in crate::runtimes::hotspot) fn is_a(&self, object: Addr, names: &[&str]) -> bool {
+        let classes = self.classes();
+        let Some(class) = classes.class_of(object) else { return false };
+        let is = |at| classes.klass(at).is_some_and(|class| names.contains(&class.name.as_str()));
+        classes.with_superclasses(class.address).any(is)
+    }
+
     pub(super) fn class_name(&self, object: Addr) -> Option<String> {
         Some(self.classes().class_of(object)?.name.clone())
     }
@@ -179,51 +183,9 @@ impl HotSpot<'_> {
         all
     }
 
-    /// Classes that a thread initialises right now: the object that others wait on, the class, and the thread.
-    fn initialising(&self) -> HashMap<Addr, (String, Option<u32>)> {
-        let (classes, vm) = (self.classes(), self.vm());
-        let mut out = HashMap::new();
-        let known = vm.constant("InstanceKlass::being_initialized");
-        let Some(state) = known.and_then(|state| u64::try_from(state).ok()) else { return out };
-        let Some(heap) = self.objects() else { return out };
-        let mut reader = heap.reader();
-        let threads = self.all_threads();
-        for &class in classes.loaders().iter().flat_map(|loader| &loader.classes) {
-            let view = vm.at("InstanceKlass", class);
-            // The state has one byte.
-            let is = |klass: &Klass| !klass.is_array() && view.number("_init_state").is_ok_and(|s| s & 0xff == state);
-            let Some(klass) = classes.klass(class).filter(|klass| is(klass)) else { continue };
-            let thread = view.ptr("_init_thread").ok().and_then(|at| threads.by_address.get(&at)?.tid);
-            let Some(mirror) = classes.mirror(class) else { continue };
-            reader.each(mirror.get(), |_, to| {
-                let lock = Addr::new(to);
-                if classes.class_of(lock).is_some_and(|class| class.name == INIT_LOCK) {
-                    out.insert(lock, (klass.name.clone(), thread));
-                }
-                true
-            });
-        }
-        out
-    }
-
-    fn wait_of(
-        &self,
-        row: &WaitRow,
-        frames: &[FrameRow],
-        pools: &BTreeMap<Addr, Pool>,
-        initialising: &HashMap<Addr, (String, Option<u32>)>,
-    ) -> Option<WaitFact> {
+    fn wait_of(&self, row: &WaitRow, frames: &[FrameRow], pools: &BTreeMap<Addr, Pool>) -> Option<WaitFact> {
         let exact = |party| WaitOwner { party, confidence: Confidence::Exact };
         let fact = WaitFact { object: row.object, r#type: row.r#type.clone(), ..WaitFact::default() };
-        if let Some((class, tid)) = initialising.get(&row.object) {
-            return Some(WaitFact {
-                what: Some(format!("the initialisation of class {class}")),
-                owners: tid.map(PartyId::Thread).map(exact).into_iter().collect(),
-                relation: "being initialised",
-                evidence: how::CLASS,
-                ..fact
-            });
-        }
         if row.owner_tid.is_some() {
             return None;
         }
@@ -264,28 +226,24 @@ fn in_method(frame: &FrameRow, part: &str) -> bool {
 
 impl WaitFacts for HotSpot<'_> {
     fn waits(&self, threads: &[ThreadRow]) -> Vec<(PartyId, WaitFact)> {
-        let (pools, initialising, carried) = (self.pools(), self.initialising(), self.carried());
+        let (pools, carried) = (self.pools(), self.carried());
         let parked_for_future = |thread: &ThreadRow| {
             let row = thread.waits_for.as_ref()?;
             (row.r#type.as_deref() == Some(SIGNALLER)).then_some(row.object)
         };
-        let mounted =
-            |thread: &ThreadRow| carried.blockers.iter().find(|(tid, _)| *tid == thread.tid).map(|(_, row)| row);
-        let blocked = |thread: &ThreadRow| {
-            let of_carrier = || mounted(thread).map(|row| row.object);
-            parked_for_future(thread).or_else(of_carrier)
-        };
-        // Stacks are read only if something on them is asked for.
-        let asks = threads.iter().any(|thread| blocked(thread).is_some() || self.may_borrow(thread));
-        let stacks = if asks { self.objects_on_stacks() } else { OnStacks::new() };
+        let mounted = |thread: &ThreadRow| carried.blockers.get(&thread.tid);
+        let blocked = |thread: &ThreadRow| parked_for_future(thread).or_else(|| Some(mounted(thread)?.object));
+        // Stacks are read only if a wait needs the objects on them.
+        let needed = threads.iter().any(|thread| blocked(thread).is_some() || self.may_borrow(thread));
+        let stacks = if needed { self.objects_on_stacks() } else { OnStacks::default() };
         let of_thread = |thread: &ThreadRow| {
             let fact = match (blocked(thread), thread.waits_for.as_ref()) {
                 (Some(blocker), _) => self
                     .completable(thread.tid, blocker, &stacks)
                     .or_else(|| mounted(thread).map(|row| self.of_mounted(row))),
                 (None, Some(row)) => self
-                    .wait_of(row, &thread.frames, &pools, &initialising)
-                    .or_else(|| if self.may_borrow(thread) { self.borrows(thread, &stacks) } else { None })
+                    .wait_of(row, &thread.frames, &pools)
+                    .or_else(|| self.borrows(thread, &stacks))
                     .or_else(|| self.consumes(thread)),
                 (None, None) => None,
             };
@@ -295,7 +253,7 @@ impl WaitFacts for HotSpot<'_> {
     }
 
     fn executors(&self, _threads: &[ThreadRow]) -> Vec<Executor> {
-        self.pools().into_values().map(|pool| pool.row).chain(self.carried().scheduler).collect()
+        self.pools().into_values().map(|pool| pool.row).chain(self.carried().scheduler.clone()).collect()
     }
 
     fn requests(&self, threads: &[ThreadRow]) -> Vec<RequestSet> {
