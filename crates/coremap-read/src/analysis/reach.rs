@@ -24,22 +24,22 @@ pub struct Reach<'a> {
     /// Written memory of each part of the heap.
     parts: Vec<Vec<Window<'a>>>,
     hull: AddrRange,
-    /// Blocks whose words are no references: tables of tracers.
-    opaque: BlockMarks,
+    /// Blocks whose words are no references: tables of tracers. `None` if there is none.
+    opaque: Option<BlockMarks>,
 }
 
 impl<'a> Reach<'a> {
     pub fn new(process: &'a Process, blocks: &'a Blocks) -> Reach<'a> {
         let _phase = process.enter(Phase::Pointers);
         let parts = blocks.parts().map(|part| Window::written(process.target(), part)).collect();
-        Reach { process, blocks, parts, hull: blocks.hull(), opaque: blocks.marks() }
+        Reach { process, blocks, parts, hull: blocks.hull(), opaque: None }
     }
 
     /// Leaves out the tables in which runtimes record where blocks were allocated: these refer to all of them.
-    pub fn without_tracers(self, session: &Session<'_>) -> Reach<'a> {
+    pub fn without_tracers(mut self, session: &Session<'_>) -> Reach<'a> {
         let traces = session.runtimes().into_iter().filter_map(|runtime| runtime.allocation_traces());
         for id in traces.flat_map(|traces| &traces.nodes).filter_map(|at| self.blocks.id_at(*at)) {
-            self.opaque.mark(id);
+            self.opaque.get_or_insert_with(|| self.blocks.marks()).mark(id);
         }
         self
     }
@@ -104,7 +104,8 @@ impl<'a> Reach<'a> {
     /// Visits the same words, each with its address.
     #[inline]
     pub fn placed_words(&self, part: usize, block: &Block, hull: AddrRange, mut visit: impl FnMut(Addr, Addr)) {
-        let Some(windows) = self.parts.get(part).filter(|_| !self.opaque.has(block.id)) else { return };
+        let is_opaque = self.opaque.as_ref().is_some_and(|opaque| opaque.has(block.id));
+        let Some(windows) = self.parts.get(part).filter(|_| !is_opaque) else { return };
         let (low, span) = (hull.start.get(), hull.len());
         let arch = self.process.arch();
         let first = windows.partition_point(|w| w.end <= block.range.start.get());

@@ -144,7 +144,7 @@ pub(super) fn is_elf(file: &[u8]) -> bool {
 }
 
 /// Returns `e_machine` and the program headers of an ELF program or library on disk.
-pub(super) fn file_headers(file: &[u8]) -> Option<(u16, Vec<ph::ProgramHeader>)> {
+pub(crate) fn file_headers(file: &[u8]) -> Option<(u16, Vec<ph::ProgramHeader>)> {
     let raw: [u8; eh::header64::SIZEOF_EHDR] = file.get(..eh::header64::SIZEOF_EHDR)?.try_into().ok()?;
     let header = header(&raw)?;
     Some((header.e_machine, file_programs(file, &header)?))

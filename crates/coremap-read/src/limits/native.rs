@@ -162,3 +162,12 @@ pub const MAX_CODE_FRAME: u64 = 64 << 10;
 
 /// Maximum number of bytes of code that are read to find holders of locks, over all threads and locks.
 pub const MAX_LOCK_CODE: u64 = 256 << 20;
+
+/// Maximum number of malloc blocks whose holders are computed. The tables have some 80 bytes per block.
+pub const MAX_GRAPH_BLOCKS: usize = 1 << 26;
+
+/// Maximum number of words in malloc blocks that lead to blocks. The tables have up to 20 bytes per word.
+pub const MAX_GRAPH_WORDS: usize = 1 << 28;
+
+/// Maximum number of words outside of malloc blocks that lead to blocks (16 bytes each).
+pub const MAX_GRAPH_ROOTS: usize = 1 << 26;

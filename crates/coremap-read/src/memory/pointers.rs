@@ -34,8 +34,9 @@ impl Task<'_> {
 }
 
 /// Visits each aligned word in `within` (sorted, disjoint) whose value is in `values`,
-/// with its address and its value. The value of a tagged pointer is without the tag. Each task has its own state, and `join` gets the
-/// states in address order. Returns the number of dumped bytes searched.
+/// with its address and its value. Tags of pointers are removed from values. Each task has
+/// its own state, and `join` gets the states in address order. Returns the number of dumped
+/// bytes searched.
 ///
 /// Words in holes of the file are zero. They are not visited, even if `values` contains
 /// zero.

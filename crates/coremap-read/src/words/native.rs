@@ -41,8 +41,8 @@ words! {
         NotCanonical = "not-canonical",
         /// A pointer into a block that was freed, or read from one.
         FreedBlock = "freed-block",
-        /// Through a pointer whose tag is not that of the memory (aarch64's memory tagging extension): an overflow, or a
-        /// block that was freed.
+        /// The tags of pointer and memory differ (aarch64's memory tagging extension): an overflow, or a block that was
+        /// freed.
         Tag = "tag",
         /// Below a stack, in its guard.
         StackGuard = "stack-guard",

@@ -1,4 +1,4 @@
-//! What blocks that are reached alike consist of: classes, texts, and how they are linked.
+//! Contents of blocks that are reached alike: classes, texts, and links.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ use crate::analysis::block_graph::kinds::text;
 use crate::analysis::block_graph::owners::Vertex;
 use crate::bytes::printable;
 
-/// Maximum number of texts, and of classes.
+/// Maximum number of texts, and of classes, per result.
 const TEXTS: usize = 3;
 const CLASSES: usize = 4;
 
-/// Percent of a path's bytes below which what is below it is not looked at for text.
+/// Share of a path's bytes in percent below which paths under it are not searched for text.
 const PART: u64 = 3;
 
 impl Scene<'_, '_> {
@@ -34,7 +34,7 @@ impl Scene<'_, '_> {
         if heads.saturating_mul(8) >= words { heads } else { 0 }
     }
 
-    /// Offset of the word by which blocks of a path lead to another one of it. `heads`: lists that they are in.
+    /// Offset of the word by which blocks of a path lead to others of it. `heads`: number of lists that they are in.
     pub(super) fn linked(&self, path: u32, heads: u64) -> Option<u64> {
         let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
         let is = |block: u32| self.paths.of_block.get(block as usize) == Some(&path);
@@ -70,32 +70,27 @@ impl Scene<'_, '_> {
         all
     }
 
-    /// Texts of a path's first block and of those below it; else of what is beside it.
+    /// Texts in the first blocks of a path and of those below it. If there are few, also of the paths beside it.
     pub(super) fn texts(&self, path: u32, chain: &[u32]) -> Vec<String> {
         let least = self.paths.get(path).map_or(0, |path| path.bytes / 100 * PART);
-        let of = |paths: &[u32]| {
-            let mut out: Vec<String> = Vec::new();
+        let mut out: Vec<String> = Vec::new();
+        let mut add = |paths: &[u32]| {
             for path in paths.iter().filter_map(|path| self.paths.get(*path)).filter(|path| path.bytes >= least) {
                 let Vertex::Block(block) = path.first else { continue };
                 let found = text(&self.session.process.memory, self.graph, block);
                 if let Some(found) = found.filter(|found| !out.contains(found)) {
                     out.push(found);
                 }
-                if out.len() == TEXTS {
+                if out.len() >= TEXTS {
                     break;
                 }
             }
-            out
+            out.len()
         };
-        let own = of(&self.below(path));
-        if own.is_empty() || own.len() < TEXTS && chain.last() != Some(&path) {
-            let beside = chain.last().map_or(&[][..], |last| self.paths.below(*last));
-            let mut all = own;
-            all.extend(of(beside));
-            all.dedup();
-            all.truncate(TEXTS);
-            return all;
+        let own = add(&self.below(path));
+        if own == 0 || own < TEXTS && chain.last() != Some(&path) {
+            add(chain.last().map_or(&[][..], |last| self.paths.below(*last)));
         }
-        own
+        out
     }
 }

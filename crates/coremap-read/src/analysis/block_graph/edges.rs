@@ -1,6 +1,7 @@
 //! Words of blocks that lead to blocks.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// How a word leads to a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +10,7 @@ pub(super) enum Lead {
     Start,
     /// To an address inside, which many words lead to in blocks of the same size.
     Inner,
-    /// To another address inside, or from a place where blocks of its size have no pointer. It may be chance.
+    /// To another address inside, or from an offset at which blocks of that size have no pointer. It may be chance.
     Weak,
 }
 
@@ -23,21 +24,25 @@ const LARGE: u32 = 64 << 10;
 /// twice as many words lead there as to starts.
 const HEADERS: [u32; 6] = [8, 16, 24, 32, 48, 64];
 
-/// Minimum number of blocks of one size, to learn where they have no pointers, and the share in percent of those that
-/// still have a word there which is left over.
+/// Minimum number of blocks of one size to conclude that they have no pointer in their last word, and their largest
+/// usable size in bytes.
 const MANY: u32 = 1000;
+const SMALL: u32 = 2048;
+
+/// Share of these blocks in percent below which pointers there are left over from earlier blocks.
 const LEFT_OVER: u32 = 1;
 
-/// Maximum number of different inner places that are counted.
-const PLACES: usize = 1 << 20;
+/// Maximum number of different inner offsets, and of different sizes, that are counted.
+const COUNTED: usize = 1 << 20;
 
 /// Words of a range of blocks.
 #[derive(Default)]
 pub(super) struct Scan {
-    /// Edges of each block, as the end of its part of `to`.
+    /// End index in `to` of each block's words.
     ends: Vec<u32>,
+    /// Block that each word leads to.
     to: Vec<u32>,
-    /// Word of the block, at most [`Edges::LAST_WORD`].
+    /// Index of each word in its block, at most [`Edges::LAST_WORD`].
     at: Vec<u16>,
     /// Bytes from the target's start. `u32::MAX` if it is farther.
     inside: Vec<u32>,
@@ -55,24 +60,47 @@ impl Scan {
     pub(super) fn end(&mut self) {
         self.ends.push(u32::try_from(self.to.len()).unwrap_or(u32::MAX));
     }
+
+    /// Number of words.
+    pub(super) fn len(&self) -> usize {
+        self.to.len()
+    }
 }
 
 /// All words of blocks that lead to blocks.
 #[derive(Default)]
 pub(super) struct Edges {
+    /// End index in `to` of each block's words.
     ends: Vec<u32>,
+    /// Block that each word leads to.
     to: Vec<u32>,
-    /// The word in the low bits, how it leads in the two highest.
+    /// Index of each word in its block, and how it leads. See [`pack`].
     how: Vec<u16>,
     /// Length of the header that a wrapper of malloc puts before its blocks, or 0.
     pub(super) header: u32,
-    /// Offsets inside of blocks by their usable size, at which words are pointers.
+    /// Usable sizes of blocks, each with an offset that many words lead to. The value is the number of these words.
     inner: HashMap<(u32, u32), u32>,
 }
 
+/// Bits of a word's index.
+const WORD_BITS: u32 = 14;
+
+fn pack(word: u16, lead: Lead) -> u16 {
+    word | (lead as u16) << WORD_BITS
+}
+
+fn unpack(how: u16) -> (u16, Lead) {
+    let lead = match how >> WORD_BITS {
+        0 => Lead::Start,
+        1 => Lead::Inner,
+        _ => Lead::Weak,
+    };
+    (how & Edges::LAST_WORD, lead)
+}
+
 impl Edges {
-    /// The highest word number that is distinguished.
-    pub(super) const LAST_WORD: u16 = 0x3fff;
+    /// The highest index of a word that is distinguished.
+    pub(super) const LAST_WORD: u16 = (1 << WORD_BITS) - 1;
 
     /// Joins scans of blocks in order. `lens`: usable bytes of each block. `None` if there are too many words.
     pub(super) fn join(scans: Vec<Scan>, lens: &[u32]) -> Option<Edges> {
@@ -87,7 +115,7 @@ impl Edges {
             for ((&to, &at), &inside) in scan.to.iter().zip(&scan.at).zip(&scan.inside) {
                 let lead = out.lead(to, inside, lens);
                 out.to.push(to);
-                out.how.push(at | (lead as u16) << 14);
+                out.how.push(pack(at, lead));
             }
         }
         out.drop_left_over(lens);
@@ -108,7 +136,7 @@ impl Edges {
                     *count = count.saturating_add(1);
                 }
                 let key = (lens.get(to as usize).copied().unwrap_or(0), inside);
-                let room = self.inner.len() < PLACES;
+                let room = self.inner.len() < COUNTED;
                 match self.inner.get_mut(&key) {
                     Some(count) => *count = count.saturating_add(1),
                     None if room => drop(self.inner.insert(key, 1)),
@@ -131,28 +159,28 @@ impl Edges {
         }
     }
 
-    /// malloc rounds sizes up, so a block's last word may never have been written. Where nearly all blocks of a size
-    /// have no pointer there, the few that have one are what was there before.
+    /// Weakens pointers that are left over from earlier blocks. malloc rounds sizes up, so a block's last word may never
+    /// have been written. If nearly all blocks of a size have no pointer there, the few others are left over.
     fn drop_left_over(&mut self, lens: &[u32]) {
         let last = |len: u32| (len / 8).checked_sub(1).and_then(|word| u16::try_from(word).ok());
         let mut counts: HashMap<u32, (u32, u32)> = HashMap::new();
-        let mut weak: Vec<(u32, usize)> = Vec::new();
+        let mut weak: Vec<(u32, u32)> = Vec::new();
         let mut from = 0;
         for (&end, &len) in self.ends.iter().zip(lens) {
             let edges = from..end as usize;
             from = end as usize;
-            let small = len <= 2048;
-            if !small || counts.len() >= PLACES {
+            if len > SMALL || counts.len() >= COUNTED {
                 continue;
             }
             let count = counts.entry(len).or_default();
             count.0 = count.0.saturating_add(1);
             let is_last = |edge: &usize| {
-                self.how.get(*edge).is_some_and(|how| Some(how & Edges::LAST_WORD) == last(len) && how >> 14 != 2)
+                let how = self.how.get(*edge).map(|how| unpack(*how));
+                how.is_some_and(|(word, lead)| Some(word) == last(len) && lead != Lead::Weak)
             };
             if let Some(edge) = edges.clone().rfind(is_last) {
                 count.1 = count.1.saturating_add(1);
-                weak.push((len, edge));
+                weak.extend(u32::try_from(edge).map(|edge| (len, edge)));
             }
         }
         let is_rare = |len: &u32| {
@@ -161,25 +189,29 @@ impl Edges {
                 .is_some_and(|&(all, with)| all >= MANY && with.saturating_mul(100) < all.saturating_mul(LEFT_OVER))
         };
         for (_, edge) in weak.iter().filter(|(len, _)| is_rare(len)) {
-            if let Some(how) = self.how.get_mut(*edge) {
-                *how = *how & Edges::LAST_WORD | (Lead::Weak as u16) << 14;
+            if let Some(how) = self.how.get_mut(*edge as usize) {
+                *how = pack(unpack(*how).0, Lead::Weak);
             }
         }
     }
 
-    /// The words of a block that lead to blocks: word, target and how.
-    pub(super) fn of(&self, block: u32) -> impl Iterator<Item = (u16, u32, Lead)> + '_ {
+    fn range(&self, block: u32) -> Range<usize> {
         let at = block as usize;
         let from = at.checked_sub(1).and_then(|i| self.ends.get(i)).map_or(0, |end| *end as usize);
-        let range = from..self.ends.get(at).map_or(from, |end| *end as usize);
-        let to = self.to.get(range.clone()).unwrap_or_default();
-        to.iter().zip(self.how.get(range).unwrap_or_default()).map(|(&to, &how)| {
-            let lead = match how >> 14 {
-                0 => Lead::Start,
-                1 => Lead::Inner,
-                _ => Lead::Weak,
-            };
-            (how & Edges::LAST_WORD, to, lead)
+        from..self.ends.get(at).map_or(from, |end| *end as usize)
+    }
+
+    /// The blocks that a block's words lead to.
+    pub(super) fn targets(&self, block: u32) -> &[u32] {
+        self.to.get(self.range(block)).unwrap_or_default()
+    }
+
+    /// The words of a block that lead to blocks: index of the word, target, and how it leads there.
+    pub(super) fn of(&self, block: u32) -> impl Iterator<Item = (u16, u32, Lead)> + '_ {
+        let how = self.how.get(self.range(block)).unwrap_or_default();
+        self.targets(block).iter().zip(how).map(|(&to, &how)| {
+            let (word, lead) = unpack(how);
+            (word, to, lead)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Who holds most of malloc's memory, and what nobody does.
+//! The holders of most of malloc's memory, and blocks that are lost.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,6 +11,7 @@ use crate::analysis::block_graph::owners::{Owners, Vertex};
 use crate::analysis::block_graph::paths::Paths;
 use crate::analysis::block_graph::pins::{self, PinFact};
 use crate::analysis::block_graph::roots::{self, RootGroup};
+use crate::analysis::block_graph::stacks::UnwoundStacks;
 use crate::analysis::reach::{Reach, unread};
 use crate::analysis::roots::room;
 use crate::bytes::printable;
@@ -20,11 +21,11 @@ use crate::units::exact;
 /// Maximum number of holders, and of kinds of lost groups.
 const MOST: usize = 4;
 
-/// Least bytes of one, and its least share of the blocks in percent.
+/// Minimum size of one in bytes, and its minimum share of the blocks in percent.
 const BYTES: u64 = 1 << 20;
 const SHARE: u64 = 5;
 
-/// Least number of equal blocks that are elements, and how many times as many as what holds them.
+/// Minimum number of equal blocks that are elements, and how many times as many as their holders they must be.
 const ELEMENTS: u64 = 64;
 const TIMES: u64 = 8;
 
@@ -37,18 +38,18 @@ const SEARCHED: usize = 400;
 /// Blocks that are alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// Their class, or what else they are: `blocks of 80 bytes`.
+    /// Their class or a description: `blocks of 80 bytes`.
     pub what: String,
     /// Number of them.
     pub count: u64,
-    /// Bytes with what they hold.
+    /// Bytes of these and of the blocks that they hold.
     pub bytes: u64,
 }
 
 /// A container, proven by its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerFact {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// Number of elements. `None` if the structure does not show it.
     pub count: Option<u64>,
@@ -62,9 +63,9 @@ pub struct HolderFact {
     /// Bytes and number of the blocks.
     pub bytes: u64,
     pub blocks: u64,
-    /// The variable, or what else it is. `None` if several roots lead to the blocks and none to all.
+    /// The variable or other root. `None` if several roots lead to the blocks and none to all.
     pub name: Option<String>,
-    /// How many threads have such a holder.
+    /// Number of threads with this variable.
     pub threads: u64,
     /// Whether no other root leads there.
     pub alone: bool,
@@ -86,10 +87,11 @@ pub struct HolderFact {
 pub struct LostFact {
     pub bytes: u64,
     pub blocks: u64,
-    /// Number of groups, and what each begins with.
+    /// Number of groups.
     pub groups: u64,
+    /// Description of the first block of each.
     pub head: String,
-    /// Usable bytes of that.
+    /// Usable bytes of that block.
     pub head_bytes: u64,
     /// Whether the blocks of a group lead to each other.
     pub cycle: bool,
@@ -97,11 +99,11 @@ pub struct LostFact {
     pub linked: Option<u64>,
     pub classes: Vec<(String, u64)>,
     pub texts: Vec<String>,
-    /// One of them.
+    /// The first block of one group.
     pub example: Addr,
 }
 
-/// What is known of malloc's blocks.
+/// Holders of malloc's blocks.
 #[derive(Clone, Debug, Default)]
 pub struct NativeHolders {
     /// Bytes of all used blocks.
@@ -111,11 +113,11 @@ pub struct NativeHolders {
     pub lost: Vec<LostFact>,
     /// Whether all memory that may have pointers was read.
     pub complete: bool,
-    /// What keeps free memory in pieces.
+    /// Blocks that keep free memory in pieces. `None` if little memory is free.
     pub pins: Option<PinFact>,
 }
 
-/// Finds who holds malloc's blocks. `None` if there are none, too many, or the time is up.
+/// Finds the holders of malloc's blocks. `None` if there are no blocks, too many, or the time is up.
 pub fn native_holders(session: &Session<'_>) -> Option<NativeHolders> {
     if session.malloc().is_empty() {
         return None;
@@ -124,12 +126,14 @@ pub fn native_holders(session: &Session<'_>) -> Option<NativeHolders> {
     let (_, blocks) = session.blocks();
     let reach = Reach::new(session.process, blocks);
     let graph = BlockGraph::read(session, &reach).filter(|graph| graph.len() > 0)?;
-    let prover = Prover::new(&session.process.memory, &graph, is_rust(session));
-    let groups = roots::find(session, &graph, &prover);
-    let kinds = Kinds::find(session, &graph);
+    let budget = room(session);
+    let stacks = UnwoundStacks::new(session);
+    let prover = Prover::new(session, &graph, is_rust(session, &stacks));
+    let groups = roots::find(session, &graph, &prover, &stacks, &budget)?;
+    let kinds = Kinds::find(session, &graph, &budget).ok()?;
     let is_typed = |block: u32| kinds.name(block).is_some();
-    let owners = Owners::find(&graph, &prover, &groups, &is_typed, &room(session)).ok()?;
-    let paths = Paths::find(&graph, &kinds, &owners);
+    let owners = Owners::find(&graph, &prover, &groups, &is_typed, &budget).ok()?;
+    let paths = Paths::find(&graph, &kinds, &owners, &budget).ok()?;
     let scene = Scene {
         session,
         graph: &graph,
@@ -138,39 +142,34 @@ pub fn native_holders(session: &Session<'_>) -> Option<NativeHolders> {
         kinds: &kinds,
         owners: &owners,
         paths: &paths,
+        stacks: &stacks,
     };
     let used: u64 = (0..graph.len() as u32).map(|block| graph.size(block)).fold(0, u64::saturating_add);
     let counts = |bytes: u64| bytes >= BYTES && bytes.saturating_mul(100) >= used.saturating_mul(SHARE);
-    let mut holders = scene.holders(&counts);
-    holders.sort_by_key(|holder| Reverse(holder.bytes));
-    holders.truncate(MOST);
     // Blocks of an allocator that is not walked may lead to these.
     let walked = session.malloc().allocators(session.process).iter().all(|allocator| allocator.walked);
-    let mut lost = scene.lost(&counts);
-    lost.sort_by_key(|lost| Reverse(lost.bytes));
-    lost.truncate(MOST);
     Some(NativeHolders {
         used,
-        holders,
-        lost,
+        holders: scene.holders(&counts),
+        lost: scene.lost(&counts),
         complete: unread(session) == 0 && !blocks.capped && walked,
         pins: pins::find(&scene),
     })
 }
 
 /// Whether the program is written in Rust, by the first functions of its main thread.
-fn is_rust(session: &Session<'_>) -> bool {
-    let Some(main) = session.process.main_tid() else { return false };
-    let walker = session.walker(session.known_stacks());
-    let Some(walk) = session.walk_tid(&walker, main) else { return false };
-    let names = walk.frames.iter().rev().take(FIRST_FRAMES).filter_map(|frame| session.symbols().resolve(frame.code()));
-    names.into_iter().any(|symbol| symbol.name.contains("lang_start") || symbol.name.contains("__rust_begin_short"))
+fn is_rust(session: &Session<'_>, stacks: &UnwoundStacks<'_, '_>) -> bool {
+    let Some(stack) = session.process.main_tid().and_then(|main| stacks.of(main)) else { return false };
+    let outermost = stack.frames.iter().rev().take(FIRST_FRAMES);
+    outermost
+        .filter_map(|(_, code)| session.symbols().resolve(*code))
+        .any(|symbol| symbol.name.contains("lang_start") || symbol.name.contains("__rust_begin_short"))
 }
 
 /// Outermost frames that may show the language.
 const FIRST_FRAMES: usize = 12;
 
-/// All that holders are found from.
+/// The results that holders are found from.
 pub(super) struct Scene<'s, 'p> {
     pub(super) session: &'s Session<'p>,
     pub(super) graph: &'s BlockGraph<'s>,
@@ -179,12 +178,14 @@ pub(super) struct Scene<'s, 'p> {
     pub(super) kinds: &'s Kinds,
     pub(super) owners: &'s Owners,
     pub(super) paths: &'s Paths,
+    pub(super) stacks: &'s UnwoundStacks<'s, 'p>,
 }
 
-/// What makes holders of several threads one.
+/// The key of one variable in several threads: whether it is thread-local, and its position.
 pub(super) type SameKey = (bool, String);
 
 impl Scene<'_, '_> {
+    /// The largest holders, largest first.
     fn holders(&self, counts: &dyn Fn(u64) -> bool) -> Vec<HolderFact> {
         let is_lost = |path: &u32| self.paths.get(*path).is_some_and(|path| path.first == Vertex::Lost);
         let mut same: BTreeMap<SameKey, Vec<u32>> = BTreeMap::new();
@@ -200,6 +201,8 @@ impl Scene<'_, '_> {
             paths.iter().filter_map(|path| self.paths.get(*path)).map(|path| path.bytes).fold(0, u64::saturating_add)
         };
         single.retain(|paths| counts(bytes(paths)));
+        single.sort_by_key(|paths| Reverse(bytes(paths)));
+        single.truncate(MOST);
         single.iter().filter_map(|paths| self.holder(paths)).collect()
     }
 
@@ -207,7 +210,7 @@ impl Scene<'_, '_> {
         self.groups.get(self.paths.group.get(path as usize).copied().flatten()? as usize)
     }
 
-    /// The holder at the start of these paths, which are those of one variable in several threads, or one.
+    /// The holder at the start of `paths`: one path, or the paths of one variable in several threads.
     fn holder(&self, paths: &[u32]) -> Option<HolderFact> {
         let &first = paths.iter().max_by_key(|path| self.paths.get(**path).map(|path| path.bytes))?;
         let path = self.paths.get(first)?;
@@ -253,7 +256,7 @@ impl Scene<'_, '_> {
         })
     }
 
-    /// Down from a path while one child has most of it: where many equal blocks hang, and those.
+    /// Goes down from a path while one child has most of its bytes. Returns the paths, and the elements below the last one.
     fn chain(&self, from: u32) -> (Vec<u32>, Option<u32>) {
         let mut chain = vec![from];
         let mut at = from;
@@ -281,7 +284,7 @@ impl Scene<'_, '_> {
         Some(Part { what, count: found.count, bytes: found.bytes })
     }
 
-    /// What a block is: its class, or its size.
+    /// Describes a block by its class or its size.
     fn what(&self, block: u32) -> String {
         match self.kinds.name(block) {
             Some(class) => printable(class).into_owned(),
@@ -297,8 +300,8 @@ impl Scene<'_, '_> {
             Vertex::Block(block) => Some(block),
             Vertex::Group(_) | Vertex::Root | Vertex::Lost => None,
         };
-        // A container above, whose storage this block is, comes before one inside of its elements.
-        // What is in the first of many equal blocks is not the holder.
+        // A container above, whose storage this block is, comes before one inside of its elements. A container in the
+        // first of many equal blocks is not the holder.
         let is_one = |path: u32| self.paths.get(path).is_some_and(|path| path.count == 1);
         let above = above.last().filter(|above| is_one(**above)).and_then(|above| {
             let storage = storage?;
@@ -353,6 +356,7 @@ impl Scene<'_, '_> {
         out
     }
 
+    /// The largest kinds of lost groups, largest first.
     fn lost(&self, counts: &dyn Fn(u64) -> bool) -> Vec<LostFact> {
         let lost = self
             .paths
@@ -378,13 +382,14 @@ impl Scene<'_, '_> {
                 example: self.graph.start(block),
             })
         };
-        paths.iter().filter_map(fact).collect()
+        // Children are in the order of bytes.
+        paths.iter().filter_map(fact).take(MOST).collect()
     }
 
-    /// The name of the root that holds a block. `None`: several, or nobody.
-    pub(super) fn root_of(&self, block: u32) -> Option<String> {
+    /// The group that holds a block. `None` if several do, or none.
+    pub(super) fn root_of(&self, block: u32) -> Option<u32> {
         let path = self.paths.of_block.get(block as usize).copied().filter(|path| *path > 0)?;
-        Some(self.name_of(self.group_of(path)?))
+        self.paths.group.get(path as usize).copied().flatten()
     }
 
     /// A text in a block.

@@ -6,36 +6,46 @@ use crate::addr::Addr;
 use crate::analysis::block_graph::BlockGraph;
 use crate::memory::{Memory, ProcessMemory};
 use crate::native::last_words::class_name;
+use crate::runtimes::graph::{GraphError, MemoryBudget};
 use crate::session::Session;
 
-/// Maximum number of different first words that are looked at.
+/// Maximum number of different first words whose class is searched.
 const FIRST_WORDS: usize = 1 << 14;
 
 /// Bytes of a block that are searched for text, and least number of characters of one.
 const SEARCHED: usize = 256;
 const TEXT: usize = 6;
 
-/// Most characters of a text that are kept.
+/// Maximum length of a text in characters.
 const KEPT: usize = 48;
 
-/// What a block is, as far as its first word tells.
+/// The kind of a block, by its first word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Kind {
-    /// Index of its class plus one, or 0.
+    /// Index of its class in [`Kinds`] plus one, or 0.
     pub(super) class: u16,
     /// Whether it begins with text.
     pub(super) text: bool,
 }
 
-/// What all blocks are.
+/// Kinds of all blocks.
 pub(super) struct Kinds {
-    /// Names of classes. `None` for tables in modules that are not proven to be of a class, or without a name.
+    /// Names of classes. `None` for an address in a module that is not proven to be a class's table.
     names: Vec<Option<String>>,
+    /// Kind of each block.
     of: Vec<Kind>,
 }
 
 impl Kinds {
-    pub(super) fn find(session: &Session<'_>, graph: &BlockGraph<'_>) -> Kinds {
+    /// Reads the first word of each block.
+    ///
+    /// # Errors
+    /// [`GraphError::OutOfTime`]
+    pub(super) fn find(
+        session: &Session<'_>,
+        graph: &BlockGraph<'_>,
+        budget: &MemoryBudget,
+    ) -> Result<Kinds, GraphError> {
         let memory = &session.process.memory;
         let mut modules: Vec<_> = session.process.modules.iter().map(|module| module.range).collect();
         modules.sort_unstable_by_key(|range| range.start);
@@ -46,15 +56,15 @@ impl Kinds {
         let mut known: HashMap<u64, u16> = HashMap::new();
         let mut out = Kinds { names: Vec::new(), of: Vec::with_capacity(graph.len()) };
         for block in 0..graph.len() as u32 {
+            budget.in_time_at(block as usize)?;
             let word = memory.peek_u64(graph.start(block)).ok().filter(|_| graph.usable(block) >= 8).unwrap_or(0);
             let table = Addr::new(word);
             let mut kind = Kind::default();
             if in_module(table) && table.is_aligned(8) {
-                let room = known.len() < FIRST_WORDS;
                 let class = known.get(&word).copied().or_else(|| {
-                    let name = class_of(session, table);
-                    out.names.push(name);
-                    let class = u16::try_from(out.names.len()).ok().filter(|_| room)?;
+                    let class =
+                        u16::try_from(out.names.len().saturating_add(1)).ok().filter(|_| known.len() < FIRST_WORDS)?;
+                    out.names.push(class_of(session, table));
                     known.insert(word, class);
                     Some(class)
                 });
@@ -64,7 +74,7 @@ impl Kinds {
             }
             out.of.push(kind);
         }
-        out
+        Ok(out)
     }
 
     pub(super) fn of(&self, block: u32) -> Kind {
@@ -87,7 +97,7 @@ fn class_of(session: &Session<'_>, table: Addr) -> Option<String> {
     class_name(&session.process.memory, table).or_else(by_symbol).map(|name| made(&name).to_owned())
 }
 
-/// The class in a block of std::make_shared.
+/// The class of the object in a block of std::make_shared. Other names are returned as they are.
 fn made(name: &str) -> &str {
     let inner = ["std::_Sp_counted_ptr_inplace<", "std::__1::__shared_ptr_emplace<"];
     let Some(rest) = inner.iter().find_map(|start| name.strip_prefix(start)) else { return name };
@@ -113,7 +123,7 @@ fn is_printable(byte: u8) -> bool {
     (b' '..0x7f).contains(&byte) || matches!(byte, b'\n' | b'\r' | b'\t')
 }
 
-/// The longest text in a block.
+/// Returns the longest text in a block.
 pub(super) fn text(memory: &ProcessMemory, graph: &BlockGraph<'_>, block: u32) -> Option<String> {
     let len = usize::try_from(graph.usable(block)).unwrap_or(SEARCHED).min(SEARCHED);
     let bytes = memory.look(graph.start(block), len).ok()?;

@@ -1,19 +1,24 @@
-//! The graph of malloc's blocks: which block leads to which, who holds them, and which nobody does.
+//! The graph of malloc's blocks: which block leads to which, what holds each of them, and which blocks are lost.
 //!
-//! Any word whose value is inside a block may be a pointer. Nothing is lost as long as such a word leads to it. To name
-//! a holder needs more care, because one word that is left over would take it away: only words that lead to the start
-//! of a block count there, and inner addresses that many blocks of one size are reached at.
+//! Any word whose value is inside a block may be a pointer. A block is lost only if no such word leads to it. A holder
+//! needs more care, because one word that is left over would change it. So only two kinds of words count: those that
+//! lead to the start of a block, and those that lead to an inner offset that is common for blocks of that size.
+//!
+//! [`native_holders`] reads the graph once, and all results come from it. Every pass is linear in blocks and words and
+//! ends at the time limit. The numbers of both are limited (`limits::MAX_GRAPH_BLOCKS`), and so are the steps of all
+//! proofs of containers. [`ring`] needs no graph: it follows single lists.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `edges` | words of blocks that lead to blocks |
 //! | `roots` | words outside of blocks that lead to them, in groups with a name |
 //! | `containers` | containers of C++, Rust and C, proven by their own fields |
-//! | `owners` | dominators: who holds what |
+//! | `owners` | dominators: which block or root holds which blocks |
 //! | `paths` | blocks that are reached alike, as one |
 //! | `lost` | blocks that no root leads to |
 //! | `kinds` | classes of blocks, and text in them |
-//! | `names`, `contents` | names of holders, and what blocks that are reached alike consist of |
+//! | `names`, `contents` | names of holders, and descriptions of blocks that are reached alike |
+//! | `stacks` | stacks of threads, each unwound once |
 //! | `facts` | the results, and how they are found |
 //! | `rings` | rings of blocks that a running thread may follow for ever |
 //! | `pins` | blocks in use that keep free memory in pieces |
@@ -30,15 +35,20 @@ mod paths;
 mod pins;
 mod rings;
 mod roots;
+mod stacks;
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
 use crate::analysis::reach::Reach;
+use crate::diag::WarningCode;
+use crate::limits;
 use crate::native::malloc::{BlockNumbers, Blocks};
 use crate::session::Session;
+use crate::units::exact;
 
 pub use facts::{ContainerFact, HolderFact, LostFact, NativeHolders, Part, native_holders};
 pub use pins::PinFact;
@@ -48,6 +58,12 @@ use edges::Edges;
 
 /// Unit of chunk sizes in bytes.
 const UNIT: u64 = 8;
+
+/// Notes that a limit is exceeded.
+fn too_many(session: &Session<'_>, limit: usize, of: &str) {
+    let text = format!("more than {} {of}; the holders of blocks are not computed", exact(limit as u64));
+    session.process.diag.note(WarningCode::Limit, text);
+}
 
 /// A graph whose nodes are the used blocks, by number.
 struct BlockGraph<'a> {
@@ -66,7 +82,10 @@ impl<'a> BlockGraph<'a> {
     /// Reads the graph. `None` if there are too many blocks, or the time is up.
     fn read(session: &'a Session<'_>, reach: &Reach<'a>) -> Option<BlockGraph<'a>> {
         let blocks = reach.blocks;
-        let numbers = BlockNumbers::new(blocks)?;
+        let Some(numbers) = BlockNumbers::new(blocks).filter(|all| all.len() <= limits::MAX_GRAPH_BLOCKS) else {
+            too_many(session, limits::MAX_GRAPH_BLOCKS, "malloc blocks");
+            return None;
+        };
         let mut starts = Vec::with_capacity(numbers.len());
         let (mut lens, mut sizes) = (Vec::with_capacity(numbers.len()), Vec::with_capacity(numbers.len()));
         let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
@@ -77,9 +96,11 @@ impl<'a> BlockGraph<'a> {
         });
         let deadline = session.process.target().reads().deadline();
         let tasks = numbers.tasks();
+        let words = AtomicUsize::new(0);
+        let is_full = || words.load(Ordering::Relaxed) > limits::MAX_GRAPH_WORDS;
         let scan = |task: &Range<usize>| {
             let mut out = edges::Scan::default();
-            if deadline.has_passed() {
+            if is_full() || deadline.has_passed() {
                 return out;
             }
             numbers.each(blocks, task.clone(), |part, block| {
@@ -91,9 +112,14 @@ impl<'a> BlockGraph<'a> {
                 });
                 out.end();
             });
+            words.fetch_add(out.len(), Ordering::Relaxed);
             out
         };
         let scans: Vec<edges::Scan> = tasks.par_iter().map(scan).collect();
+        if is_full() {
+            too_many(session, limits::MAX_GRAPH_WORDS, "pointers in malloc blocks");
+            return None;
+        }
         if deadline.has_passed() {
             return None;
         }

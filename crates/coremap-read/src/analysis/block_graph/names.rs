@@ -1,4 +1,4 @@
-//! Names of what holds blocks: variables, thread-local variables and locals of functions.
+//! Names of holders of blocks: variables, thread-local variables and locals of functions.
 
 use crate::addr::Addr;
 use crate::analysis::block_graph::facts::{SameKey, Scene};
@@ -7,11 +7,8 @@ use crate::analysis::place::place;
 use crate::bytes::printable;
 use crate::native::thread_local;
 
-/// Starts of names of functions that are in every program.
-const STANDARD: [&str; 5] = ["std::", "core::", "alloc::", "__", "_start"];
-
 impl Scene<'_, '_> {
-    /// The same variable of several threads: by its distance from the thread pointer, or by its function.
+    /// The key that one variable has in all threads: its distance from the thread pointer, or its function and frame.
     pub(super) fn same_key(&self, group: &RootGroup) -> Option<SameKey> {
         match group.place {
             RootPlace::Tls(tid) => {
@@ -20,8 +17,8 @@ impl Scene<'_, '_> {
                 Some((true, format!("{below:#x} bytes below its thread pointer")))
             }
             RootPlace::Stack(tid) => {
-                let (function, above) = self.function_at(tid, group.at)?;
-                Some((false, format!("{function} {above}")))
+                let (function, above) = self.stacks.function_at(tid, group.at)?;
+                Some((false, format!("{} {above}", printable(&function))))
             }
             RootPlace::Data(_) | RootPlace::Mapping(_) | RootPlace::Registers(_) => None,
         }
@@ -35,24 +32,6 @@ impl Scene<'_, '_> {
         Some(format!("{}{offset}", printable(&name)))
     }
 
-    /// The function whose frame has the address, and how far the address is from the frame's end.
-    fn function_at(&self, tid: u32, at: Addr) -> Option<(String, u64)> {
-        let walker = self.session.walker(self.session.known_stacks());
-        let walk = self.session.walk_tid(&walker, tid)?;
-        let found = walk.frames.windows(2).position(|pair| {
-            let [here, next] = pair else { return false };
-            here.sp <= at && at < next.sp
-        })?;
-        let next = walk.frames.get(found.checked_add(1)?)?;
-        let symbols = self.session.symbols();
-        let named = || walk.frames.iter().skip(found).filter_map(|frame| symbols.resolve(frame.code()));
-        // A library function may have the variable in its own frame, as what the program's function gave to it.
-        let is_own = |name: &str| !STANDARD.iter().any(|start| name.trim_start_matches('<').starts_with(start));
-        let name = named().map(|symbol| symbol.name).find(|name| is_own(name))?;
-        let name = printable(&name).into_owned();
-        Some((name, next.sp.since(at)))
-    }
-
     /// The name of a root.
     pub(super) fn name_of(&self, group: &RootGroup) -> String {
         match group.place {
@@ -63,15 +42,17 @@ impl Scene<'_, '_> {
                 (None, None) => format!("a thread-local variable of thread {tid}"),
             },
             RootPlace::Mapping(start) => format!("the mapping at {start}"),
-            RootPlace::Stack(tid) => match self.function_at(tid, group.at) {
-                Some((function, _)) => format!("a local variable of {function} (stack of thread {tid})"),
+            RootPlace::Stack(tid) => match self.stacks.function_at(tid, group.at) {
+                Some((function, _)) => {
+                    format!("a local variable of {} (stack of thread {tid})", printable(&function))
+                }
                 None => format!("the stack of thread {tid}"),
             },
             RootPlace::Registers(tid) => format!("a register of thread {tid}"),
         }
     }
 
-    /// A variable of a module: `app sessions+0x8`, or the place in its section.
+    /// A variable of a module with the offset in it, or the position in its section.
     fn variable(&self, at: Addr) -> String {
         if let Some(symbol) = self.session.symbols().resolve_data(at).filter(|symbol| symbol.sized) {
             let offset = if symbol.offset == 0 { String::new() } else { format!("+{:#x}", symbol.offset) };

@@ -1,5 +1,9 @@
-//! Dominators: who holds what. Data comes before stacks, starts before inner addresses, and a container before what
-//! else leads to its nodes.
+//! Dominators: which block or root holds which blocks. Data comes before stacks, starts before inner addresses, and a
+//! container before other words that lead to its nodes.
+//!
+//! Five passes over all words, each linear: four mark what roots reach by words of different strength, and one finds the
+//! dominators. At most three tables of 4 bytes and three of one byte per block are in memory, beside the
+//! dominators' own.
 
 use crate::analysis::block_graph::BlockGraph;
 use crate::analysis::block_graph::containers::Prover;
@@ -14,7 +18,7 @@ const OWNED: usize = 64;
 /// Marks a block that no container has.
 const NOBODY: u32 = u32::MAX;
 
-/// What a vertex of the dominator tree is.
+/// A vertex of the dominator tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Vertex {
     Root,
@@ -57,7 +61,7 @@ impl Owners {
         }
     }
 
-    /// Finds who holds what.
+    /// Finds the holder of each block.
     ///
     /// # Errors
     /// [`GraphError`]
@@ -72,27 +76,36 @@ impl Owners {
         let all = || (0..).zip(groups);
         let is_strong = |group: &RootGroup, word: &RootWord| word.lead != Lead::Weak || group.container.is_some();
         let strong = |lead: Lead| lead != Lead::Weak;
-        // What any word leads to is not lost.
-        let any = reached(graph, all(), &|_, _| true, &|_| true);
-        let lost: Vec<bool> = any.iter().map(|group| *group == NOBODY).collect();
-        drop(any);
-        let by_data = reached(graph, steady(), &is_strong, &strong);
-        let owned = reached(graph, steady(), &is_strong, &|lead| lead == Lead::Start);
-        let mut first = by_data.clone();
-        spread(graph, all(), &is_strong, &strong, &mut first);
+        let nobody = || vec![NOBODY; graph.len()];
+        let has_group = |list: &[u32]| -> Vec<bool> { list.iter().map(|group| *group != NOBODY).collect() };
+        let owned = {
+            let mut owned = nobody();
+            spread(graph, steady(), &is_strong, &|lead| lead == Lead::Start, &mut owned, budget)?;
+            has_group(&owned)
+        };
+        let mut first = nobody();
+        spread(graph, steady(), &is_strong, &strong, &mut first, budget)?;
+        let by_data = has_group(&first);
+        spread(graph, all(), &is_strong, &strong, &mut first, budget)?;
+        // A block that any word leads to is not lost.
+        let lost: Vec<bool> = {
+            let mut any = nobody();
+            spread(graph, all(), &|_, _| true, &|_| true, &mut any, budget)?;
+            any.iter().map(|group| *group == NOBODY).collect()
+        };
         let (blocks, count) = (graph.len() as u32, groups.len() as u32);
         let in_container = in_containers(graph, prover, groups);
-        let has = |list: &[u32], block: u32| list.get(block as usize).is_some_and(|group| *group != NOBODY);
+        let is = |list: &[bool], block: u32| list.get(block as usize).copied().unwrap_or(false);
+        let has_first = |block: u32| first.get(block as usize).is_some_and(|group| *group != NOBODY);
         let owner = |block: u32| in_container.get(block as usize).copied().unwrap_or(NOBODY);
-        let is_lost = |block: u32| lost.get(block as usize).copied().unwrap_or(false);
-        let heads = lost::heads(graph, &lost, is_typed);
+        let heads = lost::heads(graph, &lost, is_typed, budget)?;
         let keep = |from: u32, to: u32, lead: Lead| {
             let is_pointer = match lead {
-                _ if is_lost(from) => is_lost(to),
+                _ if is(&lost, from) => is(&lost, to),
                 Lead::Start => true,
-                // A block that starts lead to is held by them; inner addresses refer to it.
-                Lead::Inner => !has(&owned, to),
-                Lead::Weak => !has(&first, to),
+                // If words lead to the start of a block, these hold it. Others only refer to it.
+                Lead::Inner => !is(&owned, to),
+                Lead::Weak => !has_first(to),
             };
             is_pointer
                 && from != to
@@ -100,56 +113,46 @@ impl Owners {
         };
         let keeps = |number: u32, group: &RootGroup, word: &RootWord| {
             let is_pointer = match is_strong(group, word) {
-                true => !group.place.is_passing() || !has(&by_data, word.to),
-                false => !has(&first, word.to),
+                true => !group.place.is_passing() || !is(&by_data, word.to),
+                false => !has_first(word.to),
             };
             is_pointer && (owner(word.to) == NOBODY || owner(word.to) == number)
         };
         let group_vertex = |group: u32| blocks.saturating_add(group).saturating_add(1);
         let lost_vertex = group_vertex(count);
         let mut plain = PlainGraph::default();
-        // The root leads to all groups, and to what is lost.
-        plain.to.extend((0..count).map(group_vertex));
-        plain.to.push(lost_vertex);
-        plain.ends.push(plain.to.len() as u32);
+        // The root leads to all groups, and to the vertex of lost blocks.
+        plain.add((0..count).map(group_vertex).chain([lost_vertex]));
         for block in 0..blocks {
             let edges = graph.edges.of(block).filter(|(_, to, lead)| keep(block, *to, *lead));
-            plain.to.extend(edges.map(|(_, to, _)| to.saturating_add(1)));
-            plain.ends.push(plain.to.len() as u32);
+            plain.add(edges.map(|(_, to, _)| to.saturating_add(1)));
         }
         for (number, group) in all() {
             let words = group.words.iter().filter(|word| keeps(number, group, word));
-            plain.to.extend(words.map(|word| word.to.saturating_add(1)));
-            plain.ends.push(plain.to.len() as u32);
+            plain.add(words.map(|word| word.to.saturating_add(1)));
         }
-        plain.to.extend(heads.iter().map(|head| head.block.saturating_add(1)));
-        plain.ends.push(plain.to.len() as u32);
+        plain.add(heads.iter().map(|head| head.block.saturating_add(1)));
         let tree = plain.dominators(budget)?;
         let up = (0..tree.order.len()).map(|at| tree.of(at) as u32).collect();
         Ok(Owners { blocks, groups: count, order: tree.order, up, heads, first })
     }
 }
 
-/// For each block the group that leads to it first, over words that both filters select.
-fn reached<'g>(
-    graph: &BlockGraph<'_>,
-    groups: impl Iterator<Item = (u32, &'g RootGroup)>,
-    of_root: &dyn Fn(&RootGroup, &RootWord) -> bool,
-    of_block: &dyn Fn(Lead) -> bool,
-) -> Vec<u32> {
-    let mut out = vec![NOBODY; graph.len()];
-    spread(graph, groups, of_root, of_block, &mut out);
-    out
-}
-
+/// Sets the group that leads to each block first, over words that both filters select. Blocks that have a group keep it,
+/// and are not followed.
+///
+/// # Errors
+/// [`GraphError::OutOfTime`]
 fn spread<'g>(
     graph: &BlockGraph<'_>,
     groups: impl Iterator<Item = (u32, &'g RootGroup)>,
     of_root: &dyn Fn(&RootGroup, &RootWord) -> bool,
     of_block: &dyn Fn(Lead) -> bool,
     out: &mut [u32],
-) {
+    budget: &MemoryBudget,
+) -> Result<(), GraphError> {
     let mut stack: Vec<u32> = Vec::new();
+    let mut followed = 0_usize;
     let take = |block: u32, group: u32, out: &mut [u32]| {
         let place = out.get_mut(block as usize).filter(|place| **place == NOBODY);
         place.map(|place| *place = group).is_some()
@@ -161,6 +164,8 @@ fn spread<'g>(
             }
         }
         while let Some(block) = stack.pop() {
+            budget.in_time_at(followed)?;
+            followed = followed.saturating_add(1);
             for (_, to, _) in graph.edges.of(block).filter(|(_, _, lead)| of_block(*lead)) {
                 if take(to, number, out) {
                     stack.push(to);
@@ -168,9 +173,10 @@ fn spread<'g>(
             }
         }
     }
+    Ok(())
 }
 
-/// Gives nodes without an owner to one.
+/// Sets the owner of nodes that have none.
 fn own(nodes: &[u32], owner: u32, out: &mut [u32]) {
     for node in nodes {
         if let Some(place) = out.get_mut(*node as usize).filter(|place| **place == NOBODY) {
@@ -179,12 +185,12 @@ fn own(nodes: &[u32], owner: u32, out: &mut [u32]) {
     }
 }
 
-/// Blocks that roots lead to whose containers are looked for, and the largest of them in bytes.
+/// Maximum number of blocks that roots lead to in which containers are searched, and their largest size in bytes.
 const HOLDERS: usize = 1024;
 const HOLDER_BYTES: u64 = 1024;
 
-/// The group whose container has each block as a node, or the number of groups and that of the block which has the
-/// container. Other words that lead there, such as iterators, hold nothing.
+/// For each block that is a node of a container, the owner: the group with the container, or the number of groups plus
+/// the number of the block with the container. Other words that lead to nodes, as in iterators, hold nothing.
 fn in_containers(graph: &BlockGraph<'_>, prover: &Prover<'_>, groups: &[RootGroup]) -> Vec<u32> {
     let mut out = vec![NOBODY; graph.len()];
     for (number, group) in (0..).zip(groups) {

@@ -5,20 +5,21 @@ use std::collections::HashMap;
 use crate::analysis::block_graph::BlockGraph;
 use crate::analysis::block_graph::kinds::{Kind, Kinds};
 use crate::analysis::block_graph::owners::{Owners, Vertex};
+use crate::runtimes::graph::{GraphError, MemoryBudget};
 
 /// Maximum number of paths.
 const PATHS: usize = 1 << 18;
 
-/// Paths upward that are compared with a block, as nodes of a list or tree are below each other.
+/// Maximum number of paths upward that are compared with a block. Nodes of a list or tree are below each other.
 const UPWARD: usize = 64;
 
-/// Words of a block that are compared.
+/// Maximum number of words of a block that are compared.
 const COMPARED: usize = 12;
 
 /// Blocks of this usable size and more without a class are tables or buffers, which differ in their words.
 const WIDE: u64 = 1024;
 
-/// What is equal in equal blocks.
+/// The properties that equal blocks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Block(u64, Kind),
@@ -33,10 +34,9 @@ pub(super) struct Path {
     pub(super) first: Vertex,
     /// Number of blocks.
     pub(super) count: u64,
-    /// Bytes of them, and of all below them.
-    pub(super) own: u64,
+    /// Bytes of these blocks and of those below them.
     pub(super) bytes: u64,
-    /// Number of blocks with those below them.
+    /// Number of these blocks and of those below them.
     pub(super) blocks: u64,
 }
 
@@ -52,8 +52,17 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    pub(super) fn find(graph: &BlockGraph<'_>, kinds: &Kinds, owners: &Owners) -> Paths {
-        let root = Path { parent: 0, first: Vertex::Root, count: 1, own: 0, bytes: 0, blocks: 0 };
+    /// Merges equal blocks below equal ones.
+    ///
+    /// # Errors
+    /// [`GraphError::OutOfTime`]
+    pub(super) fn find(
+        graph: &BlockGraph<'_>,
+        kinds: &Kinds,
+        owners: &Owners,
+        budget: &MemoryBudget,
+    ) -> Result<Paths, GraphError> {
+        let root = Path { parent: 0, first: Vertex::Root, count: 1, bytes: 0, blocks: 0 };
         let mut out =
             Paths { all: vec![root], children: Vec::new(), of_block: vec![0; graph.len()], group: vec![None] };
         let mut keys: Vec<Key> = vec![Key::Lost];
@@ -61,6 +70,7 @@ impl Paths {
         let mut known: HashMap<(u32, Key), u32> = HashMap::new();
         of_vertex.push(0);
         for index in 1..owners.len() {
+            budget.in_time_at(index)?;
             let (vertex, up) = owners.at(index);
             let above = of_vertex.get(up).copied().unwrap_or(0);
             let key = match vertex {
@@ -75,7 +85,7 @@ impl Paths {
                     None if out.all.len() < PATHS => {
                         let path = out.all.len() as u32;
                         known.insert((above, key), path);
-                        out.all.push(Path { parent: above, first: vertex, count: 0, own: 0, bytes: 0, blocks: 0 });
+                        out.all.push(Path { parent: above, first: vertex, count: 0, bytes: 0, blocks: 0 });
                         let group = match vertex {
                             Vertex::Group(group) => Some(group),
                             Vertex::Block(_) | Vertex::Root | Vertex::Lost => {
@@ -93,7 +103,7 @@ impl Paths {
             if let Some(found) = out.all.get_mut(path as usize) {
                 found.count = found.count.saturating_add(1);
                 if let Vertex::Block(block) = vertex {
-                    found.own = found.own.saturating_add(graph.size(block));
+                    found.bytes = found.bytes.saturating_add(graph.size(block));
                     found.blocks = found.blocks.saturating_add(1);
                 }
             }
@@ -104,10 +114,10 @@ impl Paths {
             }
         }
         out.add_up();
-        out
+        Ok(out)
     }
 
-    /// The path above a block that it is one more of.
+    /// The path above a block whose blocks it equals.
     fn upward(
         &self,
         graph: &BlockGraph<'_>,
@@ -132,11 +142,8 @@ impl Paths {
         None
     }
 
-    /// Adds what is below to what is above. A path's number is higher than its parent's.
+    /// Adds the sums of each path to its parent. A path's number is higher than its parent's.
     fn add_up(&mut self) {
-        for path in &mut self.all {
-            path.bytes = path.own;
-        }
         self.children = vec![Vec::new(); self.all.len()];
         for at in (1..self.all.len()).rev() {
             let Some(&Path { parent, bytes, blocks, .. }) = self.all.get(at) else { continue };
@@ -169,18 +176,15 @@ fn is_wide(graph: &BlockGraph<'_>, kinds: &Kinds, block: u32) -> bool {
 /// Whether two blocks of one size may be of one sort: they have pointers at a common place, which lead to blocks of
 /// similar size. A table and its elements may have the same size.
 fn are_alike(graph: &BlockGraph<'_>, a: u32, b: u32) -> bool {
-    let words = |block: u32| -> Vec<(u16, u64)> {
-        graph.edges.of(block).take(COMPARED).map(|(at, to, _)| (at, graph.usable(to).max(1))).collect()
-    };
-    let (a, b) = (words(a), words(b));
-    if a.is_empty() || b.is_empty() {
+    let words = |block: u32| graph.edges.of(block).take(COMPARED).map(|(at, to, _)| (at, graph.usable(to).max(1)));
+    if words(a).next().is_none() || words(b).next().is_none() {
         return true;
     }
     let mut common = false;
-    for (at, size) in &a {
-        if let Some((_, other)) = b.iter().find(|(other, _)| other == at) {
+    for (at, size) in words(a) {
+        if let Some((_, other)) = words(b).find(|(other, _)| *other == at) {
             common = true;
-            if *size > other.saturating_mul(16) || *other > size.saturating_mul(16) {
+            if size > other.saturating_mul(16) || other > size.saturating_mul(16) {
                 return false;
             }
         }

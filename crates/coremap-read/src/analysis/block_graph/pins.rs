@@ -2,24 +2,28 @@
 
 use std::collections::BTreeMap;
 
+use crate::addr::Addr;
 use crate::analysis::block_graph::facts::Scene;
 use crate::native::malloc::{Chunk, State, split};
 
-/// Free bytes from which pieces are looked at, and their least share of malloc's memory in percent.
+/// Minimum of free bytes for a search, and their minimum share of malloc's memory in percent.
 const FREE: u64 = 8 << 20;
 const SHARE: u64 = 40;
 
-/// Least bytes of a free piece.
+/// Minimum size of a free piece in bytes.
 const PIECE: u64 = 256;
 
-/// Least number of blocks behind such a piece to be a cause.
+/// Minimum number of blocks directly behind such pieces for a result.
 const PINS: u64 = 16;
 
-/// Blocks whose holder is looked up.
+/// Maximum number of blocks whose holder is searched.
 const ASKED: usize = 200;
 
-/// Most blocks that are kept to choose from, per part of the heap.
+/// Maximum number of blocks to choose from, per part of the heap.
 const KEPT: usize = 1 << 16;
+
+/// Maximum number of different sizes that are counted, per part of the heap.
+const SIZES: usize = 1024;
 
 /// Used blocks directly behind free pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,13 +35,13 @@ pub struct PinFact {
     pub blocks: u64,
     pub size: u64,
     pub alike: u64,
-    /// Who holds most of those that were asked for, in percent of them.
+    /// The most frequent holder of a sample of the blocks, with its share of the sample in percent.
     pub holder: Option<(String, u64)>,
     /// Text in one of them.
     pub text: Option<String>,
 }
 
-/// What is counted in one part of the heap.
+/// Counts of one part of the heap.
 #[derive(Default)]
 struct Share {
     behind_piece: bool,
@@ -46,7 +50,7 @@ struct Share {
     blocks: u64,
     top: u64,
     sizes: BTreeMap<u64, u64>,
-    kept: Vec<crate::addr::Addr>,
+    kept: Vec<Addr>,
 }
 
 /// Finds the blocks. `None` if malloc has not much free, or most of it at the end.
@@ -64,7 +68,7 @@ pub(super) fn find(scene: &Scene<'_, '_>) -> Option<PinFact> {
         match chunk.state {
             State::Used if was_piece => {
                 share.blocks = share.blocks.saturating_add(1);
-                let room = share.sizes.len() < 1024 || share.sizes.contains_key(&chunk.size);
+                let room = share.sizes.len() < SIZES || share.sizes.contains_key(&chunk.size);
                 if room {
                     let count = share.sizes.entry(chunk.size).or_default();
                     *count = count.saturating_add(1);
@@ -103,10 +107,16 @@ pub(super) fn find(scene: &Scene<'_, '_>) -> Option<PinFact> {
     (out.size, out.alike) = sizes.into_iter().max_by_key(|(_, count)| *count)?;
     let step = kept.len().div_ceil(ASKED).max(1);
     let asked: Vec<u32> = kept.iter().step_by(step).filter_map(|at| scene.graph.at(*at)).collect();
-    let mut holders: BTreeMap<String, u64> = BTreeMap::new();
-    for name in asked.iter().filter_map(|block| scene.root_of(*block)) {
-        let count = holders.entry(name).or_default();
+    let mut groups: BTreeMap<u32, u64> = BTreeMap::new();
+    for group in asked.iter().filter_map(|block| scene.root_of(*block)) {
+        let count = groups.entry(group).or_default();
         *count = count.saturating_add(1);
+    }
+    let mut holders: BTreeMap<String, u64> = BTreeMap::new();
+    for (group, of_group) in groups {
+        let Some(group) = scene.groups.get(group as usize) else { continue };
+        let count = holders.entry(scene.name_of(group)).or_default();
+        *count = count.saturating_add(of_group);
     }
     let most = holders.into_iter().max_by_key(|(_, count)| *count);
     out.holder = most.map(|(name, count)| (name, count.saturating_mul(100) / (asked.len() as u64).max(1)));

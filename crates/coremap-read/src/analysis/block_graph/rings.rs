@@ -1,15 +1,18 @@
 //! Rings of blocks that a running thread may follow for ever.
 
-use std::collections::HashMap;
-
 use crate::addr::Addr;
 use crate::memory::Memory;
+use crate::memory::walk::{Stop, Walks};
+use crate::phase::Phase;
 use crate::session::Session;
 use crate::targets::Thread;
 
-/// Bytes of a block in which a link is looked for, and most blocks that are followed.
+/// Bytes of a block in which a link is searched.
 const LINKS: u64 = 64;
-const BLOCKS: u64 = 100_000;
+
+/// Maximum number of blocks that are followed per link, and per thread.
+const BLOCKS: usize = 100_000;
+const ALL_BLOCKS: usize = 16 * BLOCKS;
 
 /// A ring of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,31 +25,35 @@ pub struct Ring {
     pub link: u64,
 }
 
-/// A ring that a register of the thread leads into. Every word of a block may be the link.
+/// Finds a ring that a register of the thread leads into. Every word of a block may be the link.
 pub fn ring(session: &Session<'_>, thread: &Thread) -> Option<Ring> {
     let (_, blocks) = session.blocks();
     let memory = &session.process.memory;
+    let arch = session.process.arch();
     let starting = |at: Addr| blocks.at(at).filter(|block| block.used && block.range.start == at);
-    let mut values: Vec<u64> = thread.registers.iter().map(|(_, value)| value).collect();
+    let mut values: Vec<u64> = thread.registers.iter().map(|(_, value)| arch.address_in(value)).collect();
     values.sort_unstable();
     values.dedup();
-    let firsts = values.into_iter().map(Addr::new).filter_map(starting);
-    firsts.into_iter().find_map(|first| {
-        let links = (0..LINKS.min(first.range.len())).step_by(8);
-        links.into_iter().find_map(|link| {
-            let mut seen: HashMap<Addr, u64> = HashMap::new();
+    let walks = Walks::new(Phase::Pointers, ALL_BLOCKS);
+    values.into_iter().map(Addr::new).filter_map(starting).find_map(|first| {
+        let size = first.range.len();
+        (0..LINKS.min(size)).step_by(8).find_map(|link| {
+            // Equal blocks: a pointer to something else and back is no list.
+            let after = |at: Addr| {
+                let next = Addr::new(arch.address_in(memory.peek_u64(at.checked_add(link)?).ok()?));
+                starting(next).filter(|block| block.range.len() == size).map(|_| next)
+            };
             let mut at = first.range.start;
-            for number in 0..BLOCKS {
-                if let Some(before) = seen.insert(at, number) {
-                    let blocks = number.saturating_sub(before);
-                    return Some(Ring { blocks, size: first.range.len(), link });
+            let mut walk = walks.begin_own_set().at_most(BLOCKS);
+            let met = loop {
+                match walk.step(at) {
+                    Ok(()) => at = after(at)?,
+                    Err(Stop::Cycle(met)) => break met,
+                    Err(_) => return None,
                 }
-                // Equal blocks: a pointer to something else and back is no list.
-                let next = Addr::new(memory.peek_u64(at.checked_add(link)?).ok()?);
-                starting(next).filter(|block| block.range.len() == first.range.len())?;
-                at = next;
-            }
-            None
+            };
+            let ring = std::iter::successors(after(met), |at| after(*at).filter(|_| *at != met));
+            Some(Ring { blocks: ring.take(BLOCKS).count() as u64, size, link })
         })
     })
 }

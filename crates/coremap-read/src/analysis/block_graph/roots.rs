@@ -1,27 +1,30 @@
 //! Words outside of blocks that lead to them, in groups: a container's header, a variable, a word.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use crate::addr::{Addr, AddrRange};
 use crate::analysis::block_graph::BlockGraph;
 use crate::analysis::block_graph::containers::{Container, Prover};
 use crate::analysis::block_graph::edges::Lead;
+use crate::analysis::block_graph::stacks::UnwoundStacks;
+use crate::analysis::block_graph::too_many;
 use crate::analysis::reach::root_parts;
+use crate::limits;
 use crate::map::{Kind, Owner, Region};
 use crate::memory::pointers::pointers;
 use crate::native::stacks::RED_ZONE;
 use crate::progress::Progress;
+use crate::runtimes::graph::{GraphError, MemoryBudget};
 use crate::session::Session;
 
-/// Where a root is. The order is that in which roots count: what data holds is not held by a copy on a stack.
+/// The location of a root. Those that come first count first: blocks that data holds are not held by a copy on a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum RootPlace {
     /// Variables of a module, by its index.
     Data(u32),
     /// Thread-local variables of a thread.
     Tls(u32),
-    /// A mapping that is no part of malloc, by its start.
+    /// A mapping that is not malloc's, by its start.
     Mapping(Addr),
     /// The stack of a thread.
     Stack(u32),
@@ -30,7 +33,7 @@ pub(super) enum RootPlace {
 }
 
 impl RootPlace {
-    /// Whether a copy of what others hold may be there.
+    /// Whether it may have copies of pointers that other roots have.
     pub(super) fn is_passing(self) -> bool {
         matches!(self, RootPlace::Stack(_) | RootPlace::Registers(_))
     }
@@ -44,7 +47,7 @@ pub(super) struct RootWord {
     pub(super) lead: Lead,
 }
 
-/// Words that are one holder.
+/// Words of one holder.
 #[derive(Clone, Debug)]
 pub(super) struct RootGroup {
     pub(super) place: RootPlace,
@@ -54,34 +57,45 @@ pub(super) struct RootGroup {
     pub(super) container: Option<Container>,
 }
 
-/// Bytes of thread-local variables below a thread's thread pointer, and of its control block above it, that are taken
-/// for such in its stack's mapping.
+/// Maximum number of bytes in a stack's mapping that are taken for thread-local variables, below the thread pointer,
+/// and for the thread's control block, above it.
 const TLS_BELOW: u64 = 4096;
 const TLS_ABOVE: u64 = 2304;
 
 /// Minimum number of words of one mapping to be one group.
 const BULK: usize = 64;
 
-/// Maximum number of words outside of blocks that are grouped one by one.
+/// Maximum number of words outside of blocks that are grouped one by one. Beyond it, each location is one group.
 const SINGLE: usize = 1 << 20;
 
-/// Finds the groups.
-pub(super) fn find(session: &Session<'_>, graph: &BlockGraph<'_>, prover: &Prover<'_>) -> Vec<RootGroup> {
+/// Finds the groups. `None` if there are too many words, or the time is up.
+pub(super) fn find(
+    session: &Session<'_>,
+    graph: &BlockGraph<'_>,
+    prover: &Prover<'_>,
+    stacks: &UnwoundStacks<'_, '_>,
+    budget: &MemoryBudget,
+) -> Option<Vec<RootGroup>> {
     let parts = root_parts(session);
     let mut ranges: Vec<AddrRange> = parts.iter().map(|(range, _)| *range).collect();
     ranges.sort_unstable_by_key(|range| range.start);
-    let found: Mutex<Vec<RootWord>> = Mutex::default();
+    let mut words: Vec<RootWord> = Vec::new();
+    let mut is_full = false;
     let visit = |state: &mut Vec<RootWord>, at: Addr, value: Addr| state.extend(word(graph, at, value));
     let join = |mut state: Vec<RootWord>| {
-        if let Ok(mut found) = found.lock() {
-            found.append(&mut state);
+        is_full |= words.len().saturating_add(state.len()) > limits::MAX_GRAPH_ROOTS;
+        if !is_full {
+            words.append(&mut state);
         }
     };
     let target = session.process.target();
     pointers(target, &ranges, graph.blocks.hull(), &Progress::silent(), visit, join);
-    let mut words = found.into_inner().unwrap_or_default();
+    if is_full {
+        too_many(session, limits::MAX_GRAPH_ROOTS, "pointers to malloc blocks");
+        return None;
+    }
     words.sort_unstable_by_key(|word| word.at);
-    let places = places(session, &parts);
+    let places = places(session, &parts, stacks);
     let mut out = Vec::new();
     let place_of = |at: Addr| {
         let i = places.partition_point(|(range, _)| range.end <= at);
@@ -101,50 +115,54 @@ pub(super) fn find(session: &Session<'_>, graph: &BlockGraph<'_>, prover: &Prove
         if let Some(at) = words.first().map(|word| word.at).filter(|_| bulk) {
             out.push(RootGroup { place, at, words, container: None });
         } else {
-            group(session, prover, place, &words, &mut out);
+            group(session, prover, place, &words, &mut out, budget).ok()?;
         }
     }
     for thread in session.process.threads() {
-        let values = thread.registers.iter().map(|(_, value)| Addr::new(value));
+        let values = thread.registers.iter().map(|(_, value)| Addr::new(session.process.arch().address_in(value)));
         let words: Vec<RootWord> = values.filter_map(|value| word(graph, Addr::NULL, value)).collect();
         if !words.is_empty() {
             out.push(RootGroup { place: RootPlace::Registers(thread.tid), at: Addr::NULL, words, container: None });
         }
     }
-    out
+    Some(out)
 }
 
+/// The word at `at` with the value `value`. `None` if it does not lead to a block.
 fn word(graph: &BlockGraph<'_>, at: Addr, value: Addr) -> Option<RootWord> {
     let to = graph.at(value)?;
     let inside = value.checked_since(graph.start(to)).and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX);
-    // The last word of a chunk belongs to the next one too, which malloc's own lists lead to if that one is free.
+    // The last word of a chunk is also the first of the next one. If that one is free, malloc's lists lead there.
     let is_last = inside > 0 && u64::from(inside).saturating_add(8) >= graph.usable(to);
     let lead = if is_last { Lead::Weak } else { graph.edges.lead(to, inside, &graph.lens) };
     Some(RootWord { at, to, lead })
 }
 
-/// What each part is, by address.
-fn places(session: &Session<'_>, parts: &[(AddrRange, &Region)]) -> Vec<(AddrRange, RootPlace)> {
-    let pointers: Vec<(Addr, u32)> =
-        session.process.threads().iter().filter_map(|thread| Some((thread.thread_pointer?, thread.tid))).collect();
-    let walker = session.walker(session.known_stacks());
+/// The location that each range is, by address.
+fn places(
+    session: &Session<'_>,
+    parts: &[(AddrRange, &Region)],
+    stacks: &UnwoundStacks<'_, '_>,
+) -> Vec<(AddrRange, RootPlace)> {
+    let threads = session.process.threads().iter().rev();
+    let pointers: BTreeMap<Addr, u32> =
+        threads.filter_map(|thread| Some((thread.thread_pointer?, thread.tid))).collect();
     let of = |&(range, region): &(AddrRange, &Region)| -> Vec<(AddrRange, RootPlace)> {
-        let tid_of = |pointer: &(Addr, u32)| range.contains(pointer.0).then_some(pointer.1);
         match (region.kind, region.owner) {
             (Kind::Image, Owner::Module(module)) => vec![(range, RootPlace::Data(module))],
             (Kind::Tls, _) => {
-                let tid = pointers.iter().find_map(tid_of).or(session.process.main_tid());
+                let tid = pointers.range(range.start..range.end).next().map(|(_, tid)| *tid);
+                let tid = tid.or(session.process.main_tid());
                 vec![(range, RootPlace::Tls(tid.unwrap_or(0)))]
             }
             (Kind::Stack, Owner::Thread(tid)) => {
-                let own = pointers.iter().find(|(pointer, of)| *of == tid && range.contains(*pointer));
-                let tls = own.map(|(pointer, _)| {
+                let own = session.thread(tid).and_then(|thread| thread.thread_pointer);
+                let tls = own.filter(|pointer| range.contains(*pointer)).map(|pointer| {
                     let sp = session.sp_in(region).map_or(range.start, |sp| sp.saturating_sub(RED_ZONE));
                     // The frames of its first functions are directly below its thread-local variables.
-                    let frames =
-                        session.walk_tid(&walker, tid).and_then(|walk| walk.frames.last().map(|frame| frame.sp));
-                    let frames = frames.filter(|sp| range.contains(*sp) && sp < pointer);
-                    let from = frames.unwrap_or(*pointer).max(pointer.saturating_sub(TLS_BELOW));
+                    let outermost = stacks.of(tid).and_then(|stack| stack.frames.last().map(|(sp, _)| *sp));
+                    let outermost = outermost.filter(|sp| range.contains(*sp) && *sp < pointer);
+                    let from = outermost.unwrap_or(pointer).max(pointer.saturating_sub(TLS_BELOW));
                     AddrRange::new(from.max(sp), pointer.saturating_add(TLS_ABOVE)).intersect(&range)
                 });
                 match tls.flatten() {
@@ -165,11 +183,22 @@ fn places(session: &Session<'_>, parts: &[(AddrRange, &Region)]) -> Vec<(AddrRan
     out
 }
 
-/// Groups words of one place: those of a container's header, of a variable, and others one by one.
-fn group(session: &Session<'_>, prover: &Prover<'_>, place: RootPlace, words: &[RootWord], out: &mut Vec<RootGroup>) {
+/// Groups words of one location by container header and by variable, and the rest one by one.
+///
+/// # Errors
+/// [`GraphError::OutOfTime`]
+fn group(
+    session: &Session<'_>,
+    prover: &Prover<'_>,
+    place: RootPlace,
+    words: &[RootWord],
+    out: &mut Vec<RootGroup>,
+    budget: &MemoryBudget,
+) -> Result<(), GraphError> {
     let mut rest: BTreeMap<Addr, Vec<RootWord>> = BTreeMap::new();
     let mut left = words;
     while let Some((first, others)) = left.split_first() {
+        budget.in_time_at(left.len())?;
         left = others;
         if first.lead == Lead::Weak && !matches!(place, RootPlace::Data(_) | RootPlace::Tls(_)) {
             rest.entry(first.at).or_default().push(*first);
@@ -192,4 +221,5 @@ fn group(session: &Session<'_>, prover: &Prover<'_>, place: RootPlace, words: &[
         rest.entry(variable.map_or(first.at, |variable| variable.start)).or_default().push(*first);
     }
     out.extend(rest.into_iter().map(|(at, words)| RootGroup { place, at, words, container: None }));
+    Ok(())
 }

@@ -87,15 +87,15 @@ fn object_of(memory: &dyn Memory, exception: Addr) -> Option<Addr> {
     })
 }
 
-/// Offsets before a virtual table: of the whole object, and of its `std::type_info`.
+/// Distances before a virtual table of two words: the offset to the whole object, and its `std::type_info`.
 const TOP: u64 = 16;
 const KIND: u64 = 8;
 
-/// Furthest that a base class is from the start of its object.
+/// Maximum distance of a base class from the start of its object in bytes.
 const MAX_TOP: u64 = 64 << 10;
 
-/// The class with the virtual table at `table`, as C++ writes it. `None` if there is none, or its name is not in the
-/// core.
+/// Returns the class with the virtual table at `table`, as C++ writes it. `None` if there is no such class, or its name
+/// is not in the core.
 ///
 /// A `std::type_info` is an object too, of `__class_type_info` or of a class like it. Those derive singly, so their
 /// own `std::type_info` is of `__si_class_type_info`, which alone describes itself.

@@ -23,7 +23,7 @@ pub struct CodeFrame {
     pub ip: Addr,
     /// Words of the frame, and the registers of the thread: addresses that the code can use.
     pub words: Vec<u64>,
-    /// Registers of the frame that calls preserve, by their number in instructions. `None` if the value is not known.
+    /// Registers of the frame that calls preserve, by number in instructions. `None` if the value is not known.
     pub kept: [Option<u64>; 16],
 }
 
@@ -123,8 +123,8 @@ fn last_event(
 }
 
 impl CodeFrame {
-    /// Whether a register had `value` at an earlier instruction of the function. One that calls preserve mostly still
-    /// has it. Others were loaded from somewhere.
+    /// Whether a register may have had `value` at an earlier instruction of the function. A register that calls preserve
+    /// mostly still has it. Any other was loaded from a word of the frame or from a register.
     fn may_be(&self, base: u8, value: u64) -> bool {
         match self.kept.get(usize::from(base)).copied().flatten() {
             Some(kept) => kept == value,
@@ -193,7 +193,7 @@ fn operands(code: &[u8]) -> impl Iterator<Item = (usize, Event, Place)> + '_ {
         let modrm_at = at.checked_add(skip)?;
         let modrm = *code.get(modrm_at)?;
         let (mode, low) = (modrm >> 6, modrm & 7);
-        // The prefix is before the opcode, which for `xchg` is the first byte that was looked at.
+        // The REX prefix is before the opcode. The opcode of `xchg` is the first byte of `rest`.
         let rex = match event {
             Event::Give => at.checked_sub(1).and_then(|before| code.get(before)),
             Event::Take => rest.get(1),
@@ -261,10 +261,11 @@ mod tests {
             before_slow_path(&code[..cut]);
         }
     }
+
     // By GNU as 2.40: lock cmpxchg [rdi+0x20], ecx; lock cmpxchg [r14], ecx; xchg [r12], eax. The function of a program
     // of rustc 1.95 has two locks, at r14 and 32 bytes on, and waits for the one at r14.
     #[test]
-    fn a_register_that_calls_preserve_tells_two_locks_apart() {
+    fn a_register_that_calls_preserve_distinguishes_two_locks() {
         let code = [0xf0, 0x0f, 0xb1, 0x4f, 0x20, 0xf0, 0x41, 0x0f, 0xb1, 0x0e, 0x41, 0x87, 0x04, 0x24];
         let found: Vec<_> = operands(&code).map(|(_, event, place)| (event, place)).collect();
         assert_eq!(

@@ -23,12 +23,12 @@ impl BlockNumbers {
         Some(BlockNumbers { words, len })
     }
 
-    /// How many used blocks there are.
+    /// The number of used blocks.
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there is none.
+    /// Whether there are no used blocks.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -1,6 +1,6 @@
 //! Source lines of native code, by .debug_line of files under `--symbols` and of mapped files.
 //!
-//! Only line programs are read, one after the other: they have the names of their files (DWARF 5, section 6.2).
+//! Only line programs are read, one after the other. They contain the names of their files (DWARF 5, section 6.2).
 
 use gimli::{AttributeValue, DebugLine, DebugLineOffset, EndianSlice, IncompleteLineProgram, LittleEndian, Reader};
 
@@ -71,7 +71,7 @@ fn find(file: &[u8], sections: &[FileSection], wanted: &[(usize, u64)], out: &mu
     true
 }
 
-/// Finds lines in one program. Returns how many.
+/// Finds lines in one program. Returns the number of lines found.
 fn rows<'a>(
     program: IncompleteLineProgram<Slice<'a>>,
     sections: &Sections<'a>,
@@ -98,6 +98,7 @@ fn rows<'a>(
     found
 }
 
+/// The text of an attribute. `None` if its section lacks it.
 fn text(sections: &Sections<'_>, value: AttributeValue<Slice<'_>>) -> Option<String> {
     let of = |section: &Slice<'_>, offset: usize| {
         let rest = section.slice().get(offset..)?;

@@ -95,7 +95,7 @@ impl MemoryBudget {
 
     /// Fails if the time limit has passed. Queries it for one in [`QUERY_INTERVAL`] numbers.
     #[inline(always)]
-    pub(super) fn in_time_at(&self, number: usize) -> Result<(), GraphError> {
+    pub(crate) fn in_time_at(&self, number: usize) -> Result<(), GraphError> {
         if number.is_multiple_of(QUERY_INTERVAL) { self.in_time() } else { Ok(()) }
     }
 

@@ -19,8 +19,43 @@ pub(super) struct Edges {
 }
 
 impl Edges {
+    #[cfg(test)]
     pub(super) fn raw(ends: Table<u32>, from: Table<u32>) -> Edges {
         Edges { ends, from }
+    }
+
+    /// Sorts edges, each with its source and its target, by the target. Targets are below `len`. `edges` is called
+    /// twice.
+    ///
+    /// # Errors
+    /// [`GraphError`]
+    pub(super) fn by_target<I: Iterator<Item = (u32, u32)>>(
+        len: usize,
+        edges: impl Fn() -> I,
+        budget: &MemoryBudget,
+    ) -> Result<Edges, GraphError> {
+        let mut ends: Table<u32> = budget.table(len)?;
+        edges().for_each(|(_, to)| {
+            if let Some(end) = ends.get_mut(to as usize) {
+                *end = end.saturating_add(1);
+            }
+        });
+        let mut sum = 0_u32;
+        for end in ends.iter_mut() {
+            let count = std::mem::replace(end, sum);
+            sum = sum.saturating_add(count);
+        }
+        let mut from: Table<u32> = budget.table(sum as usize)?;
+        // The start of each row moves up to its end.
+        edges().for_each(|(source, to)| {
+            if let Some(end) = ends.get_mut(to as usize) {
+                if let Some(place) = from.get_mut(*end as usize) {
+                    *place = source;
+                }
+                *end = end.saturating_add(1);
+            }
+        });
+        Ok(Edges { ends, from })
     }
 
     /// Copies the edges into tables made by `table`.
@@ -197,39 +232,12 @@ impl DepthFirst {
 
     /// Referrers of objects with several referrers, by preorder number, without the edges of the search tree.
     fn edges(&self, graph: &ReducedGraph, budget: &MemoryBudget) -> Result<Edges, GraphError> {
-        let mut ends: Table<u32> = budget.table(graph.len())?;
-        self.each_edge(graph, |_, to| {
-            if let Some(end) = ends.get_mut(to as usize) {
-                *end += 1;
-            }
-        });
-        let mut sum = 0;
-        for end in ends.iter_mut() {
-            let count = std::mem::replace(end, sum);
-            sum += count;
-        }
-        let mut from: Table<u32> = budget.table(sum as usize)?;
-        // The start of each row moves up to its end.
-        self.each_edge(graph, |v, to| {
-            if let Some(end) = ends.get_mut(to as usize) {
-                if let Some(place) = from.get_mut(*end as usize) {
-                    *place = v;
-                }
-                *end += 1;
-            }
-        });
-        Ok(Edges::raw(ends, from))
-    }
-
-    fn each_edge(&self, graph: &ReducedGraph, mut visit: impl FnMut(u32, u32)) {
-        let vertices = self.vertices.iter().take(self.visited as usize);
-        for (v, &vertex) in (0..).zip(vertices) {
-            for &to in graph.successors(vertex).iter().filter(|&&to| has_bit(&graph.shared, to)) {
-                let to = self.numbers.get(to as usize).copied().unwrap_or(0);
-                if self.parents.get(to as usize) != Some(&v) {
-                    visit(v, to);
-                }
-            }
-        }
+        let of = |(v, &vertex): (u32, &u32)| {
+            let shared = graph.successors(vertex).iter().filter(|&&to| has_bit(&graph.shared, to));
+            let numbers = shared.map(|&to| self.numbers.get(to as usize).copied().unwrap_or(0));
+            numbers.filter(move |&to| self.parents.get(to as usize) != Some(&v)).map(move |to| (v, to))
+        };
+        let edges = || (0..).zip(self.vertices.iter().take(self.visited as usize)).flat_map(of);
+        Edges::by_target(graph.len(), edges, budget)
     }
 }

@@ -24,6 +24,7 @@ const LOADS: [f32; 6] = [1.0, 0.5, 0.75, 0.8, 0.7, 2.0];
 /// Nodes of libc++'s hash table whose bucket is checked.
 const CHECKED: u64 = 64;
 
+/// The load factor in the low half of a word.
 fn load(word: u64) -> Option<f32> {
     let load = f32::from_bits(word as u32);
     LOADS.contains(&load).then_some(load)
@@ -143,7 +144,7 @@ impl Prover<'_> {
         }
         let single = buckets == at.checked_add(48)?.get();
         let fits = single || self.starting(buckets).is_some_and(|usable| number.saturating_mul(8) <= usable);
-        // It tells libstdc++'s from libc++'s, whose first words are the same.
+        // This distinguishes libstdc++'s table from libc++'s, whose first words are the same.
         let limit = (number as f64 * f64::from(load)) as u64;
         let resizes = resize == limit || number == 1 && resize == 0;
         (fits && resizes && self.count_linked(first, count))
@@ -199,6 +200,7 @@ impl Prover<'_> {
     }
 }
 
+/// A container without a known room.
 pub(super) fn of(kind: ContainerKind, header: Addr, len: u64, count: Option<u64>, storage: Addr) -> Container {
     Container { kind, header, len, count, storage, room: None }
 }

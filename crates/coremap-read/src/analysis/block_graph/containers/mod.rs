@@ -1,4 +1,6 @@
-//! Containers, proven by their own fields: the number in the header is that of the nodes that are reached.
+//! Containers, proven by their own fields: the header's number of elements is the number of nodes that are reached.
+//!
+//! All proofs share one budget of steps, and end at the time limit. Each address is tried once.
 
 mod cxx;
 mod plain;
@@ -9,16 +11,22 @@ use std::collections::HashMap;
 
 use crate::addr::Addr;
 use crate::analysis::block_graph::BlockGraph;
+use crate::analysis::block_graph::containers::cxx::TreeForm;
 use crate::memory::walk::Walks;
 use crate::memory::{Memory, ProcessMemory};
 use crate::phase::Phase;
+use crate::session::Session;
+use crate::targets::deadline::Deadline;
 
 /// Where a container's header may begin before a word that leads to a block, in bytes.
 const BEFORE: [u64; 5] = [0, 8, 16, 24, 32];
 
-/// Nodes that may be visited per block of the heap, over all proofs.
+/// Maximum number of nodes visited by all proofs: per block of the heap, and in addition.
 const VISITS: u64 = 8;
 const VISITS_MORE: u64 = 1 << 20;
+
+/// Bytes of an array that count as one node when they are searched.
+const BYTES_PER_VISIT: u64 = 1024;
 
 /// A container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +68,7 @@ impl ContainerKind {
         matches!(self, ContainerKind::StdVector | ContainerKind::Vec | ContainerKind::VecDeque)
     }
 
-    /// What it is called. `rust`: whether the program is written in Rust.
+    /// Its name. `rust`: whether the program is written in Rust.
     pub(super) fn name(self, rust: bool) -> &'static str {
         match self {
             ContainerKind::StdMap => "std::map or std::set (red-black tree)",
@@ -89,14 +97,17 @@ pub(super) struct Prover<'a> {
     /// Whether the program is written in Rust.
     pub(super) rust: bool,
     walks: Walks,
-    known: RefCell<HashMap<Addr, Option<Container>>>,
+    deadline: &'a Deadline,
+    /// Results by the address of the header.
+    known: RefCell<HashMap<Addr, Option<Box<Container>>>>,
 }
 
 impl<'a> Prover<'a> {
-    pub(super) fn new(memory: &'a ProcessMemory, graph: &'a BlockGraph<'a>, rust: bool) -> Prover<'a> {
+    pub(super) fn new(session: &'a Session<'_>, graph: &'a BlockGraph<'a>, rust: bool) -> Prover<'a> {
         let left = (graph.len() as u64).saturating_mul(VISITS).saturating_add(VISITS_MORE);
         let walks = Walks::new(Phase::Pointers, usize::try_from(left).unwrap_or(usize::MAX));
-        Prover { memory, graph, rust, walks, known: RefCell::default() }
+        let deadline = session.process.target().reads().deadline();
+        Prover { memory: &session.process.memory, graph, rust, walks, deadline, known: RefCell::default() }
     }
 
     /// The container whose header has the word at `at`, which leads to a block.
@@ -110,14 +121,17 @@ impl<'a> Prover<'a> {
     /// The container whose header begins at `at`.
     pub(super) fn at(&self, at: Addr) -> Option<Container> {
         if let Some(known) = self.known.borrow().get(&at) {
-            return known.clone();
+            return known.as_deref().cloned();
         }
         let found = self.prove(at);
-        self.known.borrow_mut().insert(at, found.clone());
+        self.known.borrow_mut().insert(at, found.clone().map(Box::new));
         found
     }
 
     fn prove(&self, at: Addr) -> Option<Container> {
+        if self.deadline.has_passed() {
+            return None;
+        }
         self.std_map(at)
             .or_else(|| self.std_unordered(at))
             .or_else(|| self.libcxx_map(at))
@@ -136,8 +150,8 @@ impl<'a> Prover<'a> {
         let mut out = Vec::new();
         let mut add = |at: Addr| out.extend(self.graph.at(at));
         match of.kind {
-            ContainerKind::StdMap => self.each_of_tree(of, 8, &mut add),
-            ContainerKind::LibcxxMap => self.each_of_tree(of, 0, &mut add),
+            ContainerKind::StdMap => self.each_of_tree(of, &cxx::STD_TREE, &mut add),
+            ContainerKind::LibcxxMap => self.each_of_tree(of, &cxx::LIBCXX_TREE, &mut add),
             ContainerKind::StdUnordered | ContainerKind::LibcxxUnordered => {
                 if let Some(table) = self.word(of.header) {
                     add(Addr::new(table));
@@ -168,18 +182,21 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// Visits the nodes of a tree from its leftmost, in order. `parent`: offset of the parent in a node; the left and
-    /// the right child follow it in libstdc++, and are before it in libc++.
-    fn each_of_tree(&self, of: &Container, parent: u64, visit: &mut dyn FnMut(Addr)) {
-        let form = if parent == 8 { cxx::STD_TREE } else { cxx::LIBCXX_TREE };
+    /// Visits the nodes of a tree from its leftmost, in order.
+    fn each_of_tree(&self, of: &Container, form: &TreeForm, visit: &mut dyn FnMut(Addr)) {
         let end = of.header.saturating_add(8);
         let mut at = of.storage;
         let mut walk = self.walks.begin_cycle_only();
         while at != end && walk.step(at).is_ok() {
             visit(at);
-            let Some(next) = self.after(at, end, &form) else { break };
+            let Some(next) = self.after(at, end, form) else { break };
             at = next;
         }
+    }
+
+    /// Takes the steps for a search in `bytes` bytes at `at`. `None` if none are left.
+    fn spend(&self, at: Addr, bytes: u64) -> Option<()> {
+        self.walks.spend(at, (bytes / BYTES_PER_VISIT).saturating_add(1)).ok()
     }
 
     fn word(&self, at: Addr) -> Option<u64> {

@@ -21,10 +21,12 @@ impl Prover<'_> {
         let size = size & 0xffff_ffff;
         let is_table = size.is_power_of_two() && (8..=MAX_SLOTS).contains(&size) && mask >> 32 == size - 1;
         let count = nodes & 0xffff_ffff;
-        if !is_table || count == 0 || self.starting(keys).is_none() || self.starting(hashes).is_none() {
+        let bytes = size.checked_mul(4)?;
+        if !is_table || count == 0 || self.starting(keys).is_none() || self.starting(hashes)? < bytes {
             return None;
         }
-        let bytes = self.memory.look(Addr::new(hashes), usize::try_from(size.checked_mul(4)?).ok()?).ok()?;
+        self.spend(at, bytes)?;
+        let bytes = self.memory.look(Addr::new(hashes), usize::try_from(bytes).ok()?).ok()?;
         let used = (0..bytes.len()).step_by(4).filter_map(|at| bytes::u32_at(&bytes, at));
         (used.filter(|hash| *hash >= FIRST_HASH).count() as u64 == count)
             .then(|| of(ContainerKind::GHashTable, at, 80, Some(count), Addr::new(keys)))

@@ -16,18 +16,21 @@ const GROUP: u64 = 16;
 /// Largest table whose control bytes are counted.
 const MAX_BUCKETS: u64 = 1 << 28;
 
-/// Slots of a channel's block, and how much its index counts in a lap (the last value is not used).
+/// Bits of a channel's index below the number of its block. The last value of a block is not used.
 const LAP: u32 = 6;
 /// Distance of a channel's tail from its head.
 const TAIL: u64 = 128;
 
-/// Edges of an inner node of a B-tree, and most keys of one.
+/// Maximum number of edges and of keys of a B-tree's node.
 const EDGES: u64 = 12;
 const KEYS: u64 = 11;
 
-/// Largest node of a B-tree in bytes, and the fewest nodes that are proof.
+/// Maximum size of a B-tree's node in bytes, and minimum number of nodes for a proof.
 const MAX_NODE: u64 = 64 << 10;
 const FEW_NODES: usize = 4;
+
+/// Nodes in which the offset of the length is searched. Up to twice as many are used.
+const SAMPLE: usize = 64;
 
 impl Prover<'_> {
     /// `{control bytes, mask, room for growth, items}`: the number of used slots is in both. The slots are before the
@@ -43,6 +46,7 @@ impl Prover<'_> {
         if !fits || slots < buckets {
             return None;
         }
+        self.spend(at, buckets)?;
         let bytes = self.memory.look(Addr::new(control), usize::try_from(buckets).ok()?).ok()?;
         let used = bytes.iter().filter(|byte| **byte < 0x80).count() as u64;
         let each = slots.checked_div(buckets)?;
@@ -76,7 +80,8 @@ impl Prover<'_> {
         })
     }
 
-    /// `head {index, block}`, and `tail {index, block}` one cache line pair on: as many blocks as laps between them.
+    /// `head {index, block}`, and two cache lines later `tail {index, block}`. The blocks between them are as many as the
+    /// difference of the indices says.
     pub(super) fn channel(&self, at: Addr) -> Option<Container> {
         if !self.rust {
             return None;
@@ -101,6 +106,7 @@ impl Prover<'_> {
 
     /// Offset of the word of a channel's block that leads to the next one of the same size.
     fn channel_link(&self, block: Addr, size: u64) -> Option<u64> {
+        self.spend(block, size)?;
         let is_block = |next: Addr| next != block && self.starting(next.get()) == Some(size);
         (0..size).step_by(8).find(|offset| self.at_offset(block, *offset).is_some_and(is_block))
     }
@@ -134,13 +140,14 @@ impl Prover<'_> {
         let edges = (0..usable / 8).find_map(|word| {
             let child = self.at_offset(root, 8 * word)?;
             let size = self.starting(child.get()).filter(|size| child != root && *size <= usable + 8)?;
+            self.spend(child, size)?;
             let parent = (0..size / 8).find(|word| self.at_offset(child, 8 * word) == Some(root))?;
             Some((8 * parent, 8 * word))
         })?;
         self.at_offset(root, edges.0).filter(|parent| parent.is_null()).map(|_| edges)
     }
 
-    /// The nodes of a B-tree from its root, level by level. Empty if it is none.
+    /// The nodes of a B-tree from its root, level by level. Empty if it is no B-tree.
     pub(super) fn btree_nodes(&self, root: Addr) -> Vec<Addr> {
         let Some((parent, edges)) = self.btree_form(root) else { return Vec::new() };
         let mut nodes = vec![root];
@@ -164,7 +171,7 @@ impl Prover<'_> {
         nodes
     }
 
-    /// Sum of the lengths in the nodes: the two bytes that are plausible as one in all of them.
+    /// Sum of the lengths in the nodes. The length is in two bytes whose values are plausible in all of them.
     fn btree_len(&self, nodes: &[Addr]) -> Option<u64> {
         let leaf = nodes.last().filter(|_| nodes.len() >= FEW_NODES)?;
         let size = self.starting(leaf.get()).filter(|size| *size <= MAX_NODE)?;
@@ -172,15 +179,18 @@ impl Prover<'_> {
             let bytes = self.memory.look(node.checked_add(offset as u64)?, 2).ok()?;
             bytes::u16_at(&bytes, 0).map(u64::from)
         };
-        let step = (nodes.len() / 64).max(1);
+        let step = (nodes.len() / SAMPLE).max(1);
+        self.spend(*leaf, size.saturating_mul(2 * SAMPLE as u64))?;
         let fits = |offset: &usize| {
             let inner = nodes.iter().skip(1).step_by(step);
             inner.filter_map(|node| number(*node, *offset)).all(|len| (1..=KEYS).contains(&len))
         };
-        let plausible = (0..usize::try_from(size).ok()?.saturating_sub(1)).step_by(2).filter(fits);
+        let offsets = (0..usize::try_from(size).ok()?.saturating_sub(1)).step_by(2);
+        let plausible: Vec<usize> = offsets.filter(fits).collect();
+        self.spend(*leaf, (nodes.len() as u64).saturating_mul(2 * plausible.len() as u64))?;
         let sum =
             |offset: usize| nodes.iter().filter_map(|node| number(*node, offset)).fold(0_u64, u64::saturating_add);
         // Each node but the root has five keys or more.
-        plausible.map(sum).max()
+        plausible.into_iter().map(sum).max()
     }
 }
