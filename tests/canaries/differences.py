@@ -36,6 +36,7 @@ ALLOWED = [
     ("holders", r"(holders\.length|total\..*)", "a number of Python's that looks like an address holds nothing any more", "CPython", LESS),
     ("holders", r"(holders\.length|total\..*)", "bytes of an array that look like an address hold nothing any more", "HotSpot", LESS),
     ("holders", r"(holders\[\]\.(reaches|shared|alone)|reached)\..*", TORN + "; " + LOW, LESS),
+    ("holders", r"by_state\[\]\.reached\..*", TORN + "; " + LOW + "; what live objects lose counts for dead ones that reach it too"),
     ("threads.*", r"threads\[\]\.syscall\.arguments\[\]", "an argument that is no address is a value"),
     ("threads.*", r"threads\[\]\.waits_for", "the operation of a futex call is a value, and without it the call may be no wait"),
     ("triage", r"(named|unnamed|findings)\b.*", "it quotes values, and names memory by what fills it, which goes"),

@@ -98,12 +98,14 @@ impl CPython<'_> {
                 }
                 None => is_other |= out.list.len() < CHECKED,
             };
-            if follow(&walks, first, next, &mut visit).is_err() {
+            let is_whole = follow(&walks, first, next, &mut visit).is_ok();
+            // Before the first trace, the words may be no table's at all.
+            if is_other || !is_whole && out.list.is_empty() {
+                return None;
+            }
+            if !is_whole {
                 self.warn("tracemalloc", "a part of its table could not be read");
                 break;
-            }
-            if is_other {
-                return None;
             }
         }
         out.nodes.push(array);
