@@ -57,6 +57,7 @@ type GroupKey = (RuntimeId, u64, Option<u64>, Option<HolderState>, bool);
 
 /// Lists types whose objects point at native memory, at most `limit` rows.
 pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress) -> HoldersReport {
+    session.process.target().expect_scan();
     let heap: Vec<AddrRange> =
         union(session.map().regions.iter().filter(|r| r.kind.holds_objects()).map(|r| r.range).collect());
     // Mappings are also reached through malloc blocks.

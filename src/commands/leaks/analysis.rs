@@ -79,12 +79,12 @@ impl Reachability<'_> {
 
 /// Finds the unreachable blocks.
 pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress) -> LeaksReport {
+    session.process.target().expect_scan();
     let malloc = session.malloc();
     let read = warn_unread(session.process, malloc);
     if malloc.is_empty() {
         return LeaksReport::default();
     }
-    session.process.target().expect_scan();
     let (lists, blocks) = session.blocks();
     let reach = Reach::new(session.process, blocks).without_tracers(session);
     let reached = blocks.marks();

@@ -34,9 +34,9 @@ pub struct MallocOptions {
 
 /// Walks all heaps of the C library's malloc.
 pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progress) -> MallocReport {
+    session.process.target().expect_scan();
     let malloc = session.malloc();
     let mut report = MallocReport { allocators: allocators(session.process, malloc), ..MallocReport::default() };
-    session.process.target().expect_scan();
     progress.start(malloc.arenas.iter().map(Arena::committed).saturating_sum().saturating_add(malloc.musl.committed()));
     let mut lists = FreeLists::read(session.process, malloc, &[]);
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);

@@ -73,6 +73,7 @@ const ORDER: [PointerSource; 5] = [
 
 /// Finds what points at `addr`.
 pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: &Progress) -> RefsReport {
+    session.process.target().expect_scan();
     let target = target(session, addr, options.span);
     let range = AddrRange::new(target.start, target.end);
     let mut report = RefsReport { address: addr, target, ..RefsReport::default() };

@@ -36,6 +36,7 @@ pub struct Page {
 
 /// Makes a page about one process.
 pub fn report(session: &Session<'_>, options: PageOptions, progress: &Progress) -> Page {
+    session.process.target().expect_scan();
     session.process.target().pin();
     let limits = Limits::default();
     let answers = gather::ask(session, &limits, options.show_data, progress);

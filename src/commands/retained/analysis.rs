@@ -25,6 +25,7 @@ pub struct RetainedOptions {
 
 /// Computes the memory that would be freed with each type and object, largest first.
 pub fn retained(session: &Session<'_>, options: &RetainedOptions) -> RetainedReport {
+    session.process.target().expect_scan();
     let mut report = RetainedReport::default();
     with_retained(session, |retained, names, rooted| {
         let view = View { retained, names, roots: rooted.roots, statics: HashMap::new(), options };

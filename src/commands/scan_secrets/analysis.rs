@@ -25,6 +25,7 @@ const SHOWN_BYTES: u64 = 64;
 /// Scans all dumped memory and the arguments in the notes for secrets. Counts the arguments and the environment of the
 /// process.
 pub fn scan_secrets(session: &Session<'_>, progress: &Progress) -> SecretsReport {
+    session.process.target().expect_scan();
     let process = session.process;
     let map = session.map();
     let scan = SecretScan::default();

@@ -32,6 +32,7 @@ pub fn search(
     options: &SearchOptions,
     progress: &Progress,
 ) -> SearchReport {
+    session.process.target().expect_scan();
     let ranges: Option<Vec<AddrRange>> = (!options.kinds.is_empty())
         .then(|| session.map().regions.iter().filter(|r| options.kinds.contains(&r.kind)).map(|r| r.range).collect());
     let result = search::search(session.process.target(), pattern, ranges.as_deref(), options.limit, progress);

@@ -1,6 +1,7 @@
 //! A process that runs: the same answers as of a core, and no harm done.
 
 mod blocked;
+mod copied;
 mod files;
 mod resident;
 mod states;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::live::{MIB, answer, number};
 use crate::support::live::compile;
 
-struct Running(Child);
+pub(super) struct Running(pub(super) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {

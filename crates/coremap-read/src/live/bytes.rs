@@ -9,44 +9,42 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
 use crate::live::ptrace;
-use crate::targets::extents::Extents;
-use crate::targets::residence::PageRuns;
+use crate::live::snapshot::PagesAtCopy;
 
 /// Length of a page of this machine in bytes. /proc/PID/pagemap has one word per page.
-fn page() -> u64 {
+pub(super) fn page() -> u64 {
     crate::machine::page_size() as u64
 }
 
 /// Number of the page that contains an address: the index of its word in pagemap.
-fn number(addr: Addr) -> u64 {
+pub(super) fn number(addr: Addr) -> u64 {
     addr.since(Addr::NULL) / page()
 }
 
 /// Bits of a pagemap word (Documentation/admin-guide/mm/pagemap.rst).
-mod bit {
+pub(super) mod bit {
     /// The page is in memory.
-    pub(super) const PRESENT: u64 = 1 << 63;
+    pub(in crate::live) const PRESENT: u64 = 1 << 63;
     /// The page is swapped out. Also set for other non-present entries: a page under migration, a guard.
-    pub(super) const SWAPPED: u64 = 1 << 62;
+    pub(in crate::live) const SWAPPED: u64 = 1 << 62;
     /// The page is mapped once, by this process. Clear for the kernel's zero page, which is mapped where untouched
     /// memory is only read, and which no resident figure counts.
-    pub(super) const EXCLUSIVE: u64 = 1 << 56;
+    pub(in crate::live) const EXCLUSIVE: u64 = 1 << 56;
+    /// The page is of a file or of shared memory. Clear for a page of a private mapping that the process changed.
+    pub(in crate::live) const FILE: u64 = 1 << 61;
     /// A guard page (MADV_GUARD_INSTALL), on kernels that report it (6.15).
-    pub(super) const GUARD: u64 = 1 << 58;
+    pub(in crate::live) const GUARD: u64 = 1 << 58;
 }
 
 /// Number of pages queried in one read of pagemap. Their words fit on a small stack.
-const QUERY_PAGES: usize = 256;
-
-/// Number of runs of pages found in one call of `ptrace::scan_pages`: 24 KiB.
-const SCANNED_RUNS: usize = 1024;
+pub(super) const QUERY_PAGES: usize = 256;
 
 /// Number of pages in a stretch. A stretch starts at a multiple of it.
-const STRETCH_PAGES: usize = 64;
+pub(super) const STRETCH_PAGES: usize = 64;
 
 /// Number of stretches cached.
 const CACHED_STRETCHES: usize = 1024;
@@ -59,10 +57,27 @@ const CACHED_PAGES: usize = 2048;
 pub(super) enum AbsentSource {
     /// Absent pages are zero.
     Zero,
-    /// A file, and its offset for the start of the mapping. Opened on first use.
-    InFile(Box<dyn Fn() -> Option<File> + Send + Sync>, OnceLock<Option<File>>, u64),
+    /// A file, and its offset for the start of the mapping.
+    InFile(Arc<LazyFile>, u64),
     /// Only the kernel: shared memory without a file that can be opened.
     Kernel,
+}
+
+/// A file that is opened on first use. Its mappings share it.
+pub(super) struct LazyFile {
+    open: Box<dyn Fn() -> Option<File> + Send + Sync>,
+    file: OnceLock<Option<File>>,
+}
+
+impl LazyFile {
+    pub(super) fn new(open: impl Fn() -> Option<File> + Send + Sync + 'static) -> LazyFile {
+        LazyFile { open: Box::new(open), file: OnceLock::new() }
+    }
+
+    /// `None` if it can't be opened.
+    pub(super) fn get(&self) -> Option<&File> {
+        self.file.get_or_init(&self.open).as_ref()
+    }
 }
 
 /// A mapping in the sequence of target offsets.
@@ -75,6 +90,10 @@ pub(super) struct MappedPart {
     pub(super) populated: Option<u64>,
     /// Whether no other process maps a page of it (smaps reports nothing shared).
     pub(super) is_private: bool,
+    /// Whether it is mapped MAP_SHARED.
+    pub(super) is_shared: bool,
+    /// Whether a core would contain it. If not, its file has its bytes.
+    pub(super) is_dumped: bool,
 }
 
 pub(super) struct Bytes {
@@ -85,6 +104,8 @@ pub(super) struct Bytes {
     cached: Vec<Mutex<Option<CachedPage>>>,
     states_cache: Vec<Mutex<Option<PageStates>>>,
     fetched: AtomicU64,
+    /// Pages in memory when all memory that can change was copied, if it was.
+    at_copy: OnceLock<PagesAtCopy>,
 }
 
 /// Cached page states of a stretch. Single pages are queried by the ten thousand, mostly close to an earlier one.
@@ -100,17 +121,17 @@ struct CachedPage {
 
 impl MappedPart {
     /// Whether no page is in memory.
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.populated == Some(0)
     }
 
     /// Whether all pages are in memory.
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.populated.is_some_and(|populated| populated >= self.range.len())
     }
 
     /// Whether so few pages are in memory that a scan should visit only those.
-    fn is_sparse(&self) -> bool {
+    pub(super) fn is_sparse(&self) -> bool {
         self.populated.is_none_or(|populated| populated < self.range.len() / 2)
     }
 }
@@ -129,7 +150,7 @@ impl Bytes {
     pub(super) fn new(pid: u32, mem: File, pagemap: Option<File>, parts: Vec<MappedPart>) -> Bytes {
         let cached = (0..CACHED_PAGES).map(|_| Mutex::new(None)).collect();
         let states_cache = (0..CACHED_STRETCHES).map(|_| Mutex::new(None)).collect();
-        Bytes { pid, mem, pagemap, parts, cached, states_cache, fetched: AtomicU64::new(0) }
+        Bytes { pid, mem, pagemap, parts, cached, states_cache, fetched: AtomicU64::new(0), at_copy: OnceLock::new() }
     }
 
     /// Total length in bytes.
@@ -140,6 +161,29 @@ impl Bytes {
     /// Bytes read from the process's memory so far.
     pub(super) fn fetched(&self) -> u64 {
         self.fetched.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn parts(&self) -> &[MappedPart] {
+        &self.parts
+    }
+
+    pub(super) fn pagemap(&self) -> Option<&File> {
+        self.pagemap.as_ref()
+    }
+
+    /// The pages in memory when the process was copied. `None` if it was not.
+    pub(super) fn at_copy(&self) -> Option<&PagesAtCopy> {
+        self.at_copy.get()
+    }
+
+    /// Notes that all memory that can change was copied. From now on, only files are read, and what the kernel alone has.
+    pub(super) fn set_copied(&self, pages: PagesAtCopy) {
+        let _ = self.at_copy.set(pages);
+    }
+
+    /// Index of the mapping that contains `addr`, or of the last one before it.
+    pub(super) fn index_at(&self, addr: Addr) -> Option<usize> {
+        self.parts.partition_point(|part| part.range.start <= addr).checked_sub(1)
     }
 
     fn index_of(&self, place: u64) -> Option<usize> {
@@ -236,6 +280,7 @@ impl Bytes {
             let count = pages.len().div_ceil(page);
             let states = states.get_mut(..count).unwrap_or_default();
             match states.first_mut() {
+                _ if self.at_copy().is_some() => states.fill(State::Absent),
                 _ if part.is_full() => {}
                 Some(state) if count == 1 => *state = self.state(start),
                 _ => self.read_states(start, states),
@@ -247,7 +292,7 @@ impl Bytes {
                 let at = skip + done + (from * page) as u64;
                 whole &= match (states.get(from), &part.absent_source) {
                     (Some(State::Absent), AbsentSource::Zero) => true,
-                    (Some(State::Absent), AbsentSource::InFile(open, file, offset)) => match file.get_or_init(open) {
+                    (Some(State::Absent), AbsentSource::InFile(file, offset)) => match file.get() {
                         Some(file) => read_file(file, offset.saturating_add(at), bytes),
                         None => self.read_memory(part.range.start.saturating_add(at), bytes),
                     },
@@ -262,7 +307,10 @@ impl Bytes {
 
     fn read_memory(&self, addr: Addr, out: &mut [u8]) -> bool {
         self.fetched.fetch_add(out.len() as u64, Ordering::Relaxed);
-        read_all(&self.mem, addr.get(), out).is_ok_and(|n| n == out.len())
+        // Twice as fast as /proc/PID/mem, but it can't read memory without read access.
+        let done = ptrace::read(self.pid, addr, out);
+        let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) else { return true };
+        read_all(&self.mem, addr.saturating_add(done as u64).get(), rest).is_ok_and(|n| n == rest.len())
     }
 
     /// State of one page, through the cache.
@@ -289,106 +337,6 @@ impl Bytes {
             *state = known.get(i).map_or(State::Unknown, |word| state_of(u64::from_ne_bytes(*word)));
         }
     }
-
-    /// Page runs of `range`, which is within one mapping: resident, private to this process, and swapped. `None` if
-    /// pagemap can't be read.
-    pub(super) fn pages(&self, range: AddrRange) -> Option<PageRuns> {
-        let file = self.pagemap.as_ref()?;
-        let after = self.parts.partition_point(|part| part.range.start <= range.start);
-        let part = after.checked_sub(1).and_then(|index| self.parts.get(index));
-        // In memory that is not shared, a present page that is not exclusive is the zero page.
-        let wanted = if part.is_some_and(|part| part.is_private) { bit::EXCLUSIVE } else { 0 };
-        let (mut there, mut private, mut swapped) = (Vec::new(), Vec::new(), Vec::new());
-        let mut words = vec![0; (64 << 10).min(range.len().div_ceil(page()) * 8) as usize];
-        for run in populated(file, range) {
-            let mut at = run.start;
-            while at < run.end {
-                let left = run.end.since(at).div_ceil(page()) as usize * 8;
-                let len = words.len().min(left);
-                let words = words.get_mut(..len)?;
-                if read_all(file, number(at) * 8, words).ok()? < words.len() {
-                    return None;
-                }
-                for word in words.as_chunks::<8>().0 {
-                    let word = u64::from_ne_bytes(*word);
-                    let this = AddrRange::sized(at, page());
-                    if word & bit::PRESENT != 0 && word & wanted == wanted {
-                        push(&mut there, this);
-                        if word & bit::EXCLUSIVE != 0 {
-                            push(&mut private, this);
-                        }
-                    } else if word & bit::PRESENT == 0 && word & bit::SWAPPED != 0 && word & bit::GUARD == 0 {
-                        push(&mut swapped, this);
-                    }
-                    at = this.end;
-                }
-            }
-        }
-        let within = |runs: Vec<AddrRange>| runs.iter().filter_map(|run| run.intersect(&range)).collect();
-        Some(PageRuns { resident: within(there), private: Some(within(private)), swapped: within(swapped) })
-    }
-
-    /// Offsets that may have non-zero bytes: only the present pages of sparse anonymous memory, and all other memory.
-    pub(super) fn extents(&self) -> Extents {
-        let mut data: Vec<std::ops::Range<u64>> = Vec::new();
-        let mut add = |from: u64, to: u64| match data.last_mut() {
-            Some(last) if last.end == from => last.end = to,
-            _ => data.push(from..to),
-        };
-        for part in &self.parts {
-            let known = match part.absent_source {
-                AbsentSource::Zero if part.is_empty() => continue,
-                AbsentSource::Zero if part.is_sparse() => self.pages(part.range),
-                _ => None,
-            };
-            let Some(PageRuns { resident, swapped, .. }) = known else {
-                add(part.place, part.place + part.range.len());
-                continue;
-            };
-            for run in crate::addr::union(resident.into_iter().chain(swapped).collect()) {
-                let from = part.place + run.start.since(part.range.start);
-                add(from, from + run.len());
-            }
-        }
-        Extents::new(data)
-    }
-}
-
-/// Returns runs of pages in `range`, outside of which no page is in memory or in swap. Short gaps are part of a run. If
-/// the kernel can't find the pages (before Linux 6.7), returns the whole range. Then each page costs a read of 8 bytes
-/// of pagemap, whether it is in memory or not.
-fn populated(pagemap: &File, range: AddrRange) -> Vec<AddrRange> {
-    let whole = AddrRange::new(range.start.align_down(page()), range.end.align_up(page()));
-    if whole.len() / page() <= QUERY_PAGES as u64 {
-        return vec![whole];
-    }
-    let mut regions = vec![ptrace::PageRegion::default(); SCANNED_RUNS];
-    let mut runs: Vec<AddrRange> = Vec::new();
-    let mut at = whole.start;
-    while at < whole.end {
-        let Ok((count, end)) = ptrace::scan_pages(pagemap, AddrRange::new(at, whole.end), &mut regions) else {
-            return vec![whole];
-        };
-        for run in regions.iter().take(count).filter_map(|region| region.range().intersect(&whole)) {
-            match runs.last_mut() {
-                Some(last) if run.start.since(last.end) / page() <= STRETCH_PAGES as u64 => last.end = run.end,
-                _ => runs.push(run),
-            }
-        }
-        // Without progress, the loop would not end.
-        if end <= at {
-            return vec![whole];
-        }
-        at = end;
-    }
-    runs
-}
-
-fn push(runs: &mut Vec<AddrRange>, page: AddrRange) {
-    match runs.last_mut() {
-        Some(last) if last.end == page.start => last.end = page.end,
-        _ => runs.push(page),
-    }
 }
 
 fn state_of(word: u64) -> State {
@@ -408,7 +356,7 @@ fn read_file(file: &File, offset: u64, out: &mut [u8]) -> bool {
 ///
 /// # Errors
 /// Errors of pread(2), if no byte could be read.
-fn read_all(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+pub(super) fn read_all(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) {
         match file.read_at(rest, offset.saturating_add(done as u64)) {
@@ -420,28 +368,4 @@ fn read_all(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(done)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sparse_reservation_has_as_many_runs_as_touched_pages() -> std::io::Result<()> {
-        let (len, pagemap) = (1_usize << 38, File::open("/proc/self/pagemap")?);
-        let mut map = memmap2::MmapOptions::new().len(len).no_reserve_swap().map_anon()?;
-        let start = Addr::new(map.as_ptr() as u64);
-        let touched = [0, len / 3, len - 1];
-        touched.iter().for_each(|&at| map[at] = 1);
-        let runs = populated(&pagemap, AddrRange::sized(start, len as u64));
-        let covered = |at: usize| runs.iter().any(|run| run.contains(start.saturating_add(at as u64)));
-        assert!(touched.into_iter().all(covered), "{runs:?}");
-        let mut regions = [ptrace::PageRegion::default()];
-        if ptrace::scan_pages(&pagemap, AddrRange::sized(start, page()), &mut regions).is_ok() {
-            // Three pages, which may be huge.
-            let bytes: u64 = runs.iter().map(AddrRange::len).sum();
-            assert!(runs.len() == 3 && bytes <= 3 * (32 << 20), "{runs:?}");
-        }
-        Ok(())
-    }
 }

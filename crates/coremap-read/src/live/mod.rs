@@ -8,18 +8,23 @@
 //! | `ptrace` | system calls |
 //! | `maps` | /proc/PID/maps |
 //! | `bytes` | memory, read without faulting in absent pages |
+//! | `pages` | which pages are in memory |
+//! | `snapshot` | a copy of all memory that can change, so that the process goes on |
 //! | `cgroup` | figures of the control group |
 //! | `refused` | why access was denied, and the remedy |
 //!
 //! Nothing is copied before it is needed. Structures are read a page at a time. Scans and heap walks use a mirror
-//! (`core/mapped/mirror.rs`), of which a bounded number of pieces is in memory at once.
+//! (`core/mapped/mirror.rs`). A command that scans all memory copies it to the mirror first, and resumes the process. If
+//! that would take too much memory, the process stays stopped, and a bounded number of pieces is in memory at once.
 
 mod bytes;
 mod cgroup;
 mod maps;
 mod open;
+mod pages;
 mod ptrace;
 mod refused;
+mod snapshot;
 mod stop;
 pub mod stops;
 
@@ -30,7 +35,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::addr::AddrRange;
+use crate::addr::{AddrRange, WORD};
 use crate::core::mapped::mirror::Mirror;
 use crate::limits;
 use crate::targets::{DumpNotes, Extents, Facts, Reads, StopReport, Target};
@@ -115,8 +120,8 @@ pub(crate) struct Live {
     bytes: Arc<Bytes>,
     extents: OnceLock<Extents>,
     mirror: OnceLock<Option<Mirror>>,
-    /// Maximum bytes of the mirror in memory at once.
-    mirror_limit: u64,
+    /// Maximum bytes of memory to use (`--memory`).
+    memory: Option<u64>,
     stop: Mutex<Option<Stop>>,
     summary: OnceLock<StopSummary>,
     attach: AttachOptions,
@@ -141,14 +146,13 @@ impl Live {
         let (extents, mirror, summary, resumed) = Default::default();
         // A dump must be of one moment.
         let pinned = AtomicBool::new(attach.to_dump);
-        let mirror_limit = memory.unwrap_or(limits::MIRROR);
         Live {
             facts,
             reads,
             bytes,
             extents,
             mirror,
-            mirror_limit,
+            memory,
             stop: Mutex::new(stop),
             summary,
             attach,
@@ -164,9 +168,13 @@ impl Live {
             let (bytes, resumed) = (self.bytes.clone(), self.resumed.clone());
             let fill =
                 Box::new(move |place: u64, out: &mut [u8]| bytes.fill(place, out) || resumed.load(Ordering::Relaxed));
-            Mirror::new(self.bytes.len(), self.mirror_limit, fill).ok()
+            Mirror::new(self.bytes.len(), self.memory.unwrap_or(limits::MIRROR), fill).ok()
         };
         self.mirror.get_or_init(make).as_ref()
+    }
+
+    fn is_resumed(&self) -> bool {
+        self.summary.get().is_some()
     }
 
     fn end(&self) {
@@ -197,6 +205,11 @@ impl Target for Live {
     }
 
     fn copy(&self, place: u64, out: &mut [u8]) -> io::Result<usize> {
+        if self.bytes.at_copy().is_some() {
+            let bytes = self.cached_slice(place..place.saturating_add(out.len() as u64));
+            out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+            return Ok(out.len());
+        }
         match self.bytes.copy(place, out) {
             Err(_) if self.resumed.load(Ordering::Relaxed) => {
                 out.fill(0);
@@ -207,11 +220,22 @@ impl Target for Live {
     }
 
     fn gather(&self, places: &[u64]) -> Vec<Option<u64>> {
-        self.bytes.gather(places)
+        if self.bytes.at_copy().is_none() {
+            return self.bytes.gather(places);
+        }
+        let word = |place: &u64| {
+            let word = self.cached_slice(*place..place.checked_add(WORD)?)?;
+            Some(u64::from_le_bytes(word.try_into().ok()?))
+        };
+        places.iter().map(word).collect()
     }
 
     fn extents(&self) -> &Extents {
         self.extents.get_or_init(|| self.bytes.extents())
+    }
+
+    fn expect_scan(&self) {
+        self.copy_and_resume();
     }
 
     fn expect_random(&self, bytes: u64) {

@@ -1,17 +1,17 @@
 //! Opens a running process: stops it, and collects its facts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
-use crate::live::bytes::{AbsentSource, Bytes, MappedPart};
+use crate::live::bytes::{AbsentSource, Bytes, LazyFile, MappedPart};
 use crate::live::maps::{self, Vma};
 use crate::live::refused::Circumstances;
 use crate::live::stop::{self, Stop, Stopped};
@@ -218,6 +218,7 @@ fn build_space(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidenc
     let mut files = Vec::new();
     let mut parts: Vec<MappedPart> = Vec::with_capacity(vmas.len());
     let mut place = 0;
+    let mut opened = HashMap::new();
     for vma in vmas {
         let known = residence.at(vma.range.start).filter(|known| known.range == vma.range);
         let figure = |figure| known.map(|known| known.figures.get(figure));
@@ -254,9 +255,11 @@ fn build_space(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidenc
             parts.push(MappedPart {
                 place,
                 range: vma.range,
-                absent_source: absent_source(proc, vma),
+                absent_source: absent_source(proc, vma, &mut opened),
                 populated,
                 is_private,
+                is_shared: vma.shared,
+                is_dumped: matches!(state, PieceState::Dumped(_)),
             });
             place += vma.range.len();
         }
@@ -278,21 +281,24 @@ fn state(vma: &Vma, anonymous: Option<u64>, place: u64) -> PieceState {
     if dumped { PieceState::Dumped(place) } else { PieceState::InFile(place) }
 }
 
-/// Source of a mapping's absent pages.
-fn absent_source(proc: &Folder, vma: &Vma) -> AbsentSource {
+/// Source of a mapping's absent pages. `files`: files of earlier mappings, by path and inode.
+fn absent_source(proc: &Folder, vma: &Vma, files: &mut HashMap<(Arc<str>, u64), Arc<LazyFile>>) -> AbsentSource {
     match vma.path() {
         // The kernel's code. Its pages are mapped on first execution, and are the same in every process, including
         // ours.
         None if &*vma.name == "[vdso]" => match own_vdso(vma.range.len()) {
-            Some(start) => AbsentSource::InFile(Box::new(|| File::open("/proc/self/mem").ok()), OnceLock::new(), start),
+            Some(start) => AbsentSource::InFile(Arc::new(LazyFile::new(|| File::open("/proc/self/mem").ok())), start),
             None => AbsentSource::Kernel,
         },
         None => AbsentSource::Zero,
         Some(path) if matches!(MappingName::of(path), MappingName::Anonymous(_)) => AbsentSource::Zero,
         Some(path) if matches!(MappingName::of(path), MappingName::Kernel(_)) => AbsentSource::Kernel,
         Some(path) => {
-            let (proc, path, inode, range) = (proc.clone(), path.clone(), vma.inode, vma.range);
-            AbsentSource::InFile(Box::new(move || file(&proc, &path, inode, range)), OnceLock::new(), vma.offset)
+            let lazy = files.entry((path.clone(), vma.inode)).or_insert_with(|| {
+                let (proc, path, inode, range) = (proc.clone(), path.clone(), vma.inode, vma.range);
+                Arc::new(LazyFile::new(move || file(&proc, &path, inode, range)))
+            });
+            AbsentSource::InFile(lazy.clone(), vma.offset)
         }
     }
 }

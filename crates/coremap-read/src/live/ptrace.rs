@@ -1,4 +1,4 @@
-//! System calls that stop a thread, read its registers and resume it, one that reads scattered words of memory, and one
+//! System calls that stop a thread, read its registers and resume it, some that read memory, and one
 //! that finds the pages in memory.
 //!
 //! They are called directly, because no safe crate has what is needed. A thread may be stopped while a real-time signal
@@ -230,6 +230,16 @@ pub(super) fn words(pid: u32, addrs: &[Addr]) -> Vec<u64> {
     let got = unsafe { libc::process_vm_readv(pid as libc::pid_t, &ours, 1, theirs.as_ptr(), theirs.len() as _, 0) };
     out.truncate(usize::try_from(got).unwrap_or(0) / word);
     out
+}
+
+/// Reads the bytes from `addr` on. Returns how many could be read.
+pub(super) fn read(pid: u32, addr: Addr, out: &mut [u8]) -> usize {
+    let ours = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
+    let theirs = libc::iovec { iov_base: std::ptr::without_provenance_mut(addr.get() as usize), iov_len: out.len() };
+    // SAFETY: the kernel writes at most `iov_len` bytes to `out`, which outlives the call. The other address is of the
+    // other process, and only a number here.
+    let got = unsafe { libc::process_vm_readv(pid as libc::pid_t, &ours, 1, &theirs, 1, 0) };
+    usize::try_from(got).unwrap_or(0)
 }
 
 /// Finds the runs of pages in `range` that are in memory or in swap. Fills `out` from its start. Returns the number of

@@ -16,9 +16,6 @@ const CHUNK: u64 = 4 << 20;
 /// Number of tasks that run at once. It bounds the memory that their states use.
 const WAVE: usize = 16;
 
-/// A scan of less than one in this many bytes of the file requests its ranges one by one.
-const FEW: u64 = 4;
-
 /// A range of aligned words that is no hole.
 struct Task<'c> {
     start: Addr,
@@ -52,11 +49,7 @@ pub fn pointers<S: Default + Send>(
     let (tasks, scanned) = tasks(target, within);
     let bytes = tasks.iter().map(|t| t.bytes.len() as u64).saturating_sum();
     progress.start(bytes);
-    // If the kernel expects a scan, it reads megabytes past the end of each range.
-    let parts = bytes < target.facts().size / FEW;
-    if !parts {
-        target.expect_scan();
-    }
+    let parts = !target.expect_scan_of(bytes);
     let (low, span) = (values.start.get(), values.len());
     let arch = target.facts().arch;
     let mut next = tasks.chunks(WAVE);

@@ -4,6 +4,7 @@
 use crate::addr::{Addr, AddrRange, PAGE};
 use crate::memory::pages::{PageRun, walk};
 use crate::progress::Progress;
+use crate::sums::SaturatingSum;
 use crate::targets::{Run, Target};
 
 /// Zero and written bytes of one range.
@@ -53,7 +54,7 @@ pub fn is_filled(page: &[u8], fill: u8) -> bool {
 pub fn zero_pages(target: &dyn Target, ranges: &[AddrRange], progress: &Progress) -> Vec<ZeroStat> {
     let pieces = target.facts().space.pieces.iter();
     let runs: Vec<Run<'_>> = pieces.flat_map(|piece| target.dumped_runs(piece.range)).collect();
-    target.expect_scan();
+    target.expect_scan_of(ranges.iter().map(|range| target.facts().space.dumped_in(*range)).saturating_sum());
     let found = walk(
         target,
         &runs,

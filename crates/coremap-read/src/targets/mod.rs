@@ -78,6 +78,9 @@ use reads::Loss;
 /// flight; the kernel alone reads 128 KiB ahead.
 pub(crate) const READ_AHEAD_TASKS: usize = 8;
 
+/// A scan of less than one in this many of the dumped bytes requests its ranges one by one.
+const FEW: u64 = 4;
+
 /// An address space that coremap can read: facts about it, and its bytes.
 ///
 /// Bytes are requested by *place*: the number that [`PieceState::Dumped`] gives to the first byte of a
@@ -128,7 +131,7 @@ pub trait Target: Any + Send + Sync {
     /// The places that contain data. All others are zero and skipped by scans. May be computed on first use.
     fn extents(&self) -> &Extents;
 
-    /// Hint: all bytes are about to be scanned.
+    /// Hint: all bytes are about to be scanned. A running process is copied first, and goes on.
     fn expect_scan(&self) {}
 
     /// Hint: the bytes at these places are read next.
@@ -213,6 +216,16 @@ impl dyn Target {
     /// order. Ignored beyond `limits::MAX_READ_AHEAD`.
     pub fn expect(&self, ranges: impl Iterator<Item = AddrRange>) {
         self.fetch(ranges.flat_map(|range| self.facts().space.places(range)).collect());
+    }
+
+    /// Hint: so many bytes are about to be scanned. Returns `false` if they are few, which should be requested range by
+    /// range: if the kernel expects a scan, it reads megabytes past the end of each range.
+    pub(crate) fn expect_scan_of(&self, bytes: u64) -> bool {
+        let many = bytes >= self.facts().space.dumped_total() / FEW;
+        if many {
+            self.expect_scan();
+        }
+        many
     }
 
     /// Hint: a scan reaches the dumped bytes of `range` soon.

@@ -85,6 +85,7 @@ fn missing(session: &Session<'_>, scene: Option<&Scene>, not_read: &[String], bu
 
 /// Explains where the memory went, most important cause first.
 pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progress) -> TriageReport {
+    session.process.target().expect_scan();
     let mut budget = Budget::new(options.budget);
     // Several parts need the graph of the heap.
     let _graphs = session.retain_graphs();

@@ -23,6 +23,8 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use rayon::prelude::*;
+
 /// Length of a piece in bytes: large enough that a fault costs little compared with the copy, small enough that many
 /// fit.
 pub(crate) const PIECE: usize = 128 << 10;
@@ -33,10 +35,11 @@ const MIRRORS: usize = 64;
 /// Minimum number of pieces in memory: each thread may access two, and a scan goes back and forth.
 const LEAST: usize = 64;
 
-/// States of a piece: absent, being fetched or evicted, present.
+/// States of a piece: absent, being fetched or evicted, present, present and never evicted.
 const ABSENT: u8 = 0;
 const COMING: u8 = 1;
 const THERE: u8 = 2;
+const KEPT: u8 = 3;
 
 static TABLE: [AtomicPtr<Inner>; MIRRORS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MIRRORS];
 /// The action for SIGSEGV before our handler, once that is installed.
@@ -118,6 +121,12 @@ impl Mirror {
         self.inner.most.fetch_max(pieces.max(LEAST), Ordering::Relaxed);
     }
 
+    /// Fetches the pieces with these numbers, in parallel, and never evicts them. They do not count towards the limit.
+    /// Returns `false` if one of them can't be made readable.
+    pub(crate) fn keep(&self, pieces: &[usize]) -> bool {
+        pieces.par_iter().all(|&number| self.inner.keep(number))
+    }
+
     /// All bytes. Access them by instructions only; never pass them to a system call.
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: the range is our reservation and lives as long as `self`. It is either without access or readable.
@@ -177,6 +186,25 @@ impl Inner {
         fetched
     }
 
+    /// Fetches a piece that is never evicted. Returns `false` if that fails.
+    fn keep(&self, number: usize) -> bool {
+        let Some(state) = self.states.get(number) else { return false };
+        let change = |from, to| state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+        loop {
+            match change(ABSENT, COMING).or_else(|_| change(THERE, KEPT)) {
+                Ok(ABSENT) => {
+                    let fetched = self.bring(number);
+                    state.store(if fetched { KEPT } else { ABSENT }, Ordering::Release);
+                    self.fetched.fetch_add(PIECE as u64, Ordering::Relaxed);
+                    return fetched;
+                }
+                Ok(_) | Err(KEPT) => return true,
+                // Another thread fetches or evicts it.
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+    }
+
     fn bring(&self, number: usize) -> bool {
         let at = number * PIECE;
         // SAFETY: pieces of our own mappings. Nobody else writes to this one while it is COMING, and nobody sees it,
@@ -199,7 +227,9 @@ impl Inner {
         while there.len() > self.most.load(Ordering::Relaxed) {
             let Some(oldest) = there.pop_front() else { return };
             let Some(state) = self.states.get(oldest) else { continue };
-            state.store(COMING, Ordering::Release);
+            if state.compare_exchange(THERE, COMING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+                continue;
+            }
             let at = oldest * PIECE;
             // SAFETY: pieces of our own mappings. A thread that reads this one gets a fault, and waits until it is
             // absent.
@@ -320,6 +350,22 @@ mod tests {
         let held = mirror.inner.there.lock().unwrap_or_else(PoisonError::into_inner).len();
         assert_eq!(held, most);
         assert_eq!(mirror.fetched(), (6 * most * PIECE) as u64);
+        Ok(())
+    }
+
+    #[test]
+    fn kept_pieces_stay_and_do_not_count() -> io::Result<()> {
+        let mirror = counting((PIECE * LEAST * 3) as u64, 0)?;
+        // One is present already, and would be the first to be evicted.
+        assert_eq!(word(&mirror, 64), 64);
+        let kept: Vec<usize> = (0..LEAST).collect();
+        assert!(mirror.keep(&kept) && mirror.keep(&kept));
+        let fetched = mirror.fetched();
+        for piece in (0..3 * LEAST).chain(0..LEAST) {
+            let at = (piece * PIECE + 64) as u64;
+            assert_eq!(word(&mirror, at), at);
+        }
+        assert_eq!(mirror.fetched() - fetched, (2 * LEAST * PIECE) as u64);
         Ok(())
     }
 
