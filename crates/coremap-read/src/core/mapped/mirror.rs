@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -60,6 +61,8 @@ struct Inner {
     start: usize,
     /// Start of the writable mapping of the same memory.
     behind: usize,
+    /// The memory.
+    file: File,
     /// Length in bytes, a multiple of [`PIECE`].
     len: usize,
     fill: Fill,
@@ -95,6 +98,7 @@ impl Mirror {
         let inner = Box::new(Inner {
             start,
             behind,
+            file,
             len,
             fill,
             states: (0..len / PIECE).map(|_| AtomicU8::new(ABSENT)).collect(),
@@ -121,10 +125,22 @@ impl Mirror {
         self.inner.most.fetch_max(pieces.max(LEAST), Ordering::Relaxed);
     }
 
-    /// Fetches the pieces with these numbers, in parallel, and never evicts them. They do not count towards the limit.
-    /// Returns `false` if one of them can't be made readable.
+    /// Fetches the pieces with these numbers, ascending, in parallel, and never evicts them. They do not count towards the
+    /// limit. Returns `false` if one of them can't be stored or made readable.
     pub(crate) fn keep(&self, pieces: &[usize]) -> bool {
-        pieces.par_iter().all(|&number| self.inner.keep(number))
+        let inner = &self.inner;
+        let claimed: Vec<usize> = pieces.iter().copied().filter(|&number| inner.claim(number)).collect();
+        let store = |buffer: &mut Vec<u8>, &number: &usize| (number, inner.store(number, buffer));
+        let stored: Vec<(usize, bool)> = claimed.par_iter().map_init(|| vec![0; PIECE], store).collect();
+        let mut whole = true;
+        // One call for neighbours: each call makes all threads wait.
+        for run in stored.chunk_by(|(a, _), (b, _)| a + 1 == *b) {
+            let open = run.iter().all(|(_, is_stored)| *is_stored)
+                && inner.open(run.first().map_or(0, |first| first.0), run.len());
+            run.iter().for_each(|(number, _)| inner.set(*number, if open { KEPT } else { ABSENT }));
+            whole &= open;
+        }
+        whole
     }
 
     /// All bytes. Access them by instructions only; never pass them to a system call.
@@ -186,22 +202,43 @@ impl Inner {
         fetched
     }
 
-    /// Fetches a piece that is never evicted. Returns `false` if that fails.
-    fn keep(&self, number: usize) -> bool {
+    /// Claims a piece that is to be kept. Returns whether it must be fetched.
+    fn claim(&self, number: usize) -> bool {
         let Some(state) = self.states.get(number) else { return false };
         let change = |from, to| state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
         loop {
             match change(ABSENT, COMING).or_else(|_| change(THERE, KEPT)) {
-                Ok(ABSENT) => {
-                    let fetched = self.bring(number);
-                    state.store(if fetched { KEPT } else { ABSENT }, Ordering::Release);
-                    self.fetched.fetch_add(PIECE as u64, Ordering::Relaxed);
-                    return fetched;
-                }
-                Ok(_) | Err(KEPT) => return true,
+                Ok(from) => return from == ABSENT,
+                Err(KEPT) => return false,
                 // Another thread fetches or evicts it.
                 Err(_) => std::thread::yield_now(),
             }
+        }
+    }
+
+    /// Fetches a piece into the file, through `buffer`. A write needs no page fault, and no page that is cleared first.
+    fn store(&self, number: usize, buffer: &mut [u8]) -> bool {
+        buffer.fill(0);
+        let at = (number * PIECE) as u64;
+        if !(self.fill)(at, buffer) {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+        self.fetched.fetch_add(PIECE as u64, Ordering::Relaxed);
+        self.file.write_all_at(buffer, at).is_ok()
+    }
+
+    /// Makes `count` neighbouring pieces readable.
+    fn open(&self, first: usize, count: usize) -> bool {
+        // SAFETY: pieces of our own mapping. Their bytes are in the file, and nobody changes them.
+        unsafe {
+            let start = (self.start + first * PIECE) as *mut libc::c_void;
+            libc::mprotect(start, count * PIECE, libc::PROT_READ) == 0
+        }
+    }
+
+    fn set(&self, number: usize, to: u8) {
+        if let Some(state) = self.states.get(number) {
+            state.store(to, Ordering::Release);
         }
     }
 
