@@ -7,6 +7,8 @@ use crate::report::{Finding, Severity};
 /// A family of findings. Its position in [`RANKING`] is its rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
+    /// A runtime that could not be read: the other findings lack what it knows.
+    Unread,
     /// The process ended itself, or its memory is damaged.
     Crash,
     /// Parties wait for each other.
@@ -39,6 +41,7 @@ pub enum Family {
 
 /// The families in their order: name and reason.
 pub const RANKING: &[(Family, &str, &str)] = &[
+    (Family::Unread, "unread runtime", "The other findings lack its heap, its methods and its waits."),
     (Family::Crash, "crash, damaged memory", "The process has ended; whatever else is wrong comes after it."),
     (Family::Deadlock, "deadlock", "It never ends by itself."),
     (Family::StarvedPool, "starved pool", "It never ends by itself either, but a new worker would end it."),
@@ -65,6 +68,7 @@ pub const RANKING: &[(Family, &str, &str)] = &[
 
 /// Family of each finding, by its id, and the highest severity that it can have. Other ids are notes.
 const FAMILIES: &[(&str, Family, Severity)] = &[
+    ("runtime-unread", Family::Unread, Severity::Info),
     ("crash", Family::Crash, Severity::Critical),
     ("stack-overflow", Family::Crash, Severity::Critical),
     ("deadlock", Family::Deadlock, Severity::Critical),

@@ -68,6 +68,7 @@ pub(crate) fn recording(path: &Path) -> Result<Option<Row>, Failure> {
         truncation: None,
         threads: read.recording.moments.last().map_or(0, |m| usize::try_from(m.threads).unwrap_or(usize::MAX)),
         runtimes: of.runtimes.iter().map(runtime).collect(),
+        unread: Vec::new(),
         stopped_ms: None,
     };
     Ok(Some(Row { recording: read.recording, is_recording: true, core, warnings }))

@@ -26,6 +26,9 @@ pub(super) struct Triage {
     /// malloc blocks
     #[arg(long)]
     show_data: bool,
+    /// Show all notes. By default, notes on less than 5 % of the bytes are left out
+    #[arg(long)]
+    all: bool,
     #[command(flatten)]
     core: CoreArg,
 }
@@ -41,6 +44,7 @@ impl Command for Triage {
         let mut report = watched(&process, &progress, || commands::triage(&session, &options, &progress));
         let conditions = commands::judge_findings(&self.fail_if, &report.findings);
         report.conditions.clone_from(&conditions);
+        report.all = self.all;
         let exit = answer(Self::NAME, common, &session, report)?;
         Ok(held(&conditions, exit))
     }

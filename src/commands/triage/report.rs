@@ -24,9 +24,16 @@ pub struct TriageReport {
     /// Bytes that are the same pages at another address, and in none of the other figures. Resident and swapped bytes
     /// if `resident` is known, otherwise written bytes.
     pub second_views: u64,
-    /// Bytes that the findings explain.
-    pub named: NamedRow,
-    /// Ranges of such bytes with an unknown owner, largest first.
+    /// All resident and swapped bytes (written bytes, if `resident` is `null`) by kind, most bytes first. Each byte is of
+    /// one kind.
+    pub memory: Vec<MemoryRow>,
+    /// Those with a known owner: an allocator, a runtime, a library, a module, a thread or a file.
+    pub named: ShareRow,
+    /// Those without a known owner whose content is described.
+    pub described: ShareRow,
+    /// All others.
+    pub unknown: ShareRow,
+    /// Ranges of the unknown bytes, largest first.
     pub unnamed: Vec<UnnamedRow>,
     /// Number of such ranges that are not listed.
     pub more_unnamed: u64,
@@ -38,11 +45,25 @@ pub struct TriageReport {
     pub left_out: Vec<String>,
     /// Results of the `--fail-if` conditions.
     pub conditions: Vec<ConditionRow>,
+    /// Whether a table shows all notes. By default it leaves out notes on few bytes.
+    #[serde(skip)]
+    pub all: bool,
 }
 
-/// Bytes that the findings explain.
+/// Memory of one kind.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct NamedRow {
+pub struct MemoryRow {
+    /// The kind: `managed heap`, `malloc`, `stacks`, or the name of an allocator.
+    pub kind: String,
+    /// Number of bytes.
+    pub bytes: u64,
+    /// Share of all resident and swapped bytes, or of all written bytes if those are unknown, from 0 to 1.
+    pub share: f64,
+}
+
+/// A part of all bytes.
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+pub struct ShareRow {
     /// Number of bytes.
     pub bytes: u64,
     /// Share of all resident and swapped bytes, or of all written bytes if those are unknown, from 0 to 1.
@@ -90,8 +111,15 @@ impl TriageReport {
         )
     }
 
-    /// How much of the memory the findings explain, in words: `99.5 % of the written bytes`.
+    /// How much of the memory has a known owner, in words.
     pub fn explained(&self) -> String {
-        format!("{:.1} % of the {} bytes", self.named.share * 100.0, self.measure())
+        // 100 % means all.
+        let percent = |part: &ShareRow| format!("{:.1} %", (part.share * 1000.0).floor() / 10.0);
+        format!(
+            "Owner known: {}, content only: {}, unknown: {}",
+            percent(&self.named),
+            percent(&self.described),
+            percent(&self.unknown)
+        )
     }
 }

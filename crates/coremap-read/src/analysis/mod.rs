@@ -13,7 +13,7 @@ pub mod last_words;
 pub mod listing;
 pub mod naming;
 pub mod native_waits;
-pub(crate) mod no_runtime;
+pub mod no_runtime;
 pub mod place;
 pub mod reach;
 pub mod region;

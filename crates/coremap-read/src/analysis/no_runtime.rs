@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::diag::WarningCode;
 use crate::map::Kind;
+use crate::report::UnreadRow;
 use crate::runtimes::mapped_libraries;
 use crate::session::Session;
 
@@ -17,11 +19,42 @@ pub fn no_runtime(session: &Session<'_>) -> String {
         );
     }
     let none = "no managed runtime (.NET, Java, Python) was found in this core";
-    let heaps = session.map().regions.iter().filter(|region| region.kind == Kind::RuntimeHeap);
-    let names: BTreeSet<&str> = heaps.filter_map(|region| region.detail.split(PART).next()).collect();
+    let names = unread_heaps(session);
     if names.is_empty() {
         return none.to_owned();
     }
-    let names: Vec<&str> = names.into_iter().collect();
     format!("{none}; it has a heap of {}, whose objects coremap does not read", names.join(" and "))
+}
+
+/// Names of runtimes whose heap is recognised, and whose objects coremap does not read.
+pub fn unread_heaps<'s>(session: &'s Session<'_>) -> Vec<&'s str> {
+    let heaps = session.map().regions.iter().filter(|region| region.kind == Kind::RuntimeHeap);
+    let names: BTreeSet<&str> = heaps.filter_map(|region| region.detail.split(PART).next()).collect();
+    names.into_iter().collect()
+}
+
+/// Runtimes that were found and could not be read: the warning, the name, and the beginning of the library's name.
+const UNUSABLE: [(WarningCode, &str, &str); 4] = [
+    (WarningCode::DotnetUnusable, ".NET", "libcoreclr"),
+    (WarningCode::HotspotUnusable, "HotSpot", "libjvm"),
+    (WarningCode::CpythonUnusable, "CPython", "libpython3"),
+    (WarningCode::NativeaotUnusable, "NativeAOT", ""),
+];
+
+/// Runtimes that were found and could not be read.
+pub fn unread_runtimes(session: &Session<'_>) -> Vec<UnreadRow> {
+    // The search for runtimes adds the warnings.
+    let _ = session.runtimes();
+    let warnings = session.process.diag.warnings();
+    let unusable = UNUSABLE.iter().filter(|(code, ..)| warnings.iter().any(|warning| warning.code == *code));
+    let row = |(_, name, library): &(WarningCode, &str, &str)| {
+        let file = session.process.modules.iter().map(|module| module.name()).find(|file| file.starts_with(library));
+        UnreadRow { name: (*name).to_owned(), file: file.filter(|_| !library.is_empty()).map(str::to_owned) }
+    };
+    unusable.map(row).collect()
+}
+
+/// The code of the warning that says why the runtime with this name could not be read.
+pub fn unread_code(name: &str) -> Option<WarningCode> {
+    UNUSABLE.iter().find(|(_, of, _)| *of == name).map(|(code, ..)| *code)
 }

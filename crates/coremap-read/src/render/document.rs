@@ -10,6 +10,10 @@ pub(crate) const CRITICAL: &str = "!!";
 pub(crate) const WARNING: &str = "!";
 pub(crate) const INFO: &str = "·";
 
+/// The same in words, where each has a paragraph.
+pub(crate) const CRITICAL_WORD: &str = "CRITICAL";
+pub(crate) const WARNING_WORD: &str = "WARNING";
+
 /// A report as lines and tables.
 #[derive(Default)]
 pub struct Document<'a> {
@@ -23,8 +27,6 @@ pub struct Document<'a> {
 pub enum Block<'a> {
     /// A line of text, wrapped to the terminal; the indentation of its continuation lines in columns.
     Line(String, usize),
-    /// A line with this indentation in columns. On a terminal, the share is drawn as a bar in it.
-    LineWithBar(String, usize, Option<f64>),
     /// A line that is never wrapped, because programs read it or people copy it.
     Unwrapped(String),
     /// A table.
@@ -249,11 +251,6 @@ impl<'a> Document<'a> {
     /// Adds a line whose title has `columns` columns.
     pub fn titled(&mut self, text: impl Into<String>, columns: usize) {
         self.blocks.push(Block::Line(text.into(), columns));
-    }
-
-    /// Adds an indented line. On a terminal, the share is drawn as a bar in its indentation.
-    pub fn line_with_bar(&mut self, text: impl Into<String>, indent: usize, share: Option<f64>) {
-        self.blocks.push(Block::LineWithBar(text.into(), indent, share));
     }
 
     /// Adds a line that is never wrapped.

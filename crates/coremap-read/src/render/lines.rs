@@ -1,9 +1,9 @@
 //! Lines that several tables have in common.
 
 use crate::diag::Warning;
-use crate::render::document::{CRITICAL, Document, INFO, WARNING};
+use crate::render::document::{CRITICAL, CRITICAL_WORD, Document, INFO, WARNING, WARNING_WORD};
 use crate::report::{CoreRow, Finding, Severity, StackRootsRow};
-use crate::units::{count, exact, human};
+use crate::units::{count, exact, human, round};
 
 /// Adds the numbers of precise and conservative stack roots.
 #[doc(hidden)]
@@ -47,6 +47,10 @@ pub(crate) fn headline(core: &CoreRow) -> Document<'_> {
         let gc = r.gc.map_or_else(String::new, |gc| format!(" ({gc} GC)"));
         parts.push(format!("{} {}{gc}", r.name, r.version.as_deref().unwrap_or("?")));
     }
+    for unread in &core.unread {
+        let help = unread.file.as_ref().map_or_else(String::new, |file| format!(": give --symbols DIR with {file}"));
+        parts.push(format!("{} (unread{help})", unread.name));
+    }
     if let Some(pid) = core.pid {
         parts.push(format!("pid {pid}"));
     }
@@ -79,22 +83,46 @@ pub(crate) fn warnings(warnings: &[Warning]) -> Document<'_> {
     doc
 }
 
-/// Width of the size and the share before the text of a finding, in columns.
-const TITLE: usize = 22;
+/// Width of a finding's severity, and of the mark of a finding that belongs to another, in columns.
+const TITLE: usize = 10;
+const NESTED: usize = 2;
 
-/// Adds a finding: size and share before the text, then evidence, and the command that shows more.
+/// Position of a finding among the others.
 #[doc(hidden)]
-pub fn triaged(doc: &mut Document<'_>, finding: &Finding) {
-    let mark = mark(finding.severity);
-    let bytes = finding.bytes.map_or_else(String::new, human);
-    let share = finding.share.map_or_else(String::new, |share| format!("{:.1} %", share * 100.0));
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On its own. Its text names the finding that it belongs to, if there is one.
+    Own,
+    /// Below the finding that it belongs to.
+    Nested,
+}
+
+/// Adds a finding: severity, size and share before the text, then evidence, and the command that shows more.
+#[doc(hidden)]
+pub fn triaged(doc: &mut Document<'_>, finding: &Finding, place: Place) {
+    let (mark, indent) = match place {
+        Place::Own => (format!("{:<TITLE$}", word(finding.severity)), TITLE),
+        Place::Nested => (format!("{:TITLE$}{INFO:<NESTED$}", ""), TITLE + NESTED),
+    };
+    let within = finding.within.filter(|_| place == Place::Own).map(|id| format!("within {}", id.replace('-', " ")));
+    let share = finding.share.filter(|_| finding.bytes.is_some()).map(|share| format!("{:.1} %", share * 100.0));
+    let amount: Vec<String> = [finding.bytes.map(round), share, within].into_iter().flatten().collect();
+    let amount = if finding.bytes.is_some() { format!("{}: ", amount.join(", ")) } else { String::new() };
     doc.line(String::new());
-    doc.titled(format!("{mark:<2}{bytes:>11} {share:>7} {}", finding.text), TITLE);
+    doc.titled(format!("{mark}{amount}{}", finding.text), indent);
     let sure = finding.confidence.map_or_else(String::new, |c| format!(" ({})", c.name()));
-    doc.line_with_bar(format!("Evidence: {}{sure}", finding.evidence), TITLE, finding.share);
+    doc.line(format!("{:indent$}Evidence: {}{sure}", "", finding.evidence));
     if let Some(command) = &finding.command {
-        // The command is copied, so it is never wrapped, and hardly indented.
-        doc.unwrapped(format!("    {command}"));
+        // The command is copied, so it is never wrapped.
+        doc.unwrapped(format!("{:indent$}{command}", ""));
+    }
+}
+
+fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => CRITICAL_WORD,
+        Severity::Warning => WARNING_WORD,
+        Severity::Info => "",
     }
 }
 

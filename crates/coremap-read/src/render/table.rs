@@ -12,7 +12,9 @@ use unicode_width::UnicodeWidthStr;
 use crate::bytes::printable;
 use crate::render::bar::{BAR, bar};
 use crate::render::cut::{columns, shorten};
-use crate::render::document::{Align, Block, CRITICAL, Document, MIN_FLEXIBLE, TableBlock, WARNING};
+use crate::render::document::{
+    Align, Block, CRITICAL, CRITICAL_WORD, Document, MIN_FLEXIBLE, TableBlock, WARNING, WARNING_WORD,
+};
 
 /// Options for drawing.
 #[derive(Clone, Copy, Debug)]
@@ -31,9 +33,6 @@ const MAX_RULE: usize = 160;
 /// Number of spaces between columns.
 const GAP: usize = 2;
 
-/// Number of spaces before and after the bar of a line.
-const SET_OFF: usize = 2;
-
 /// Writes a document.
 ///
 /// # Errors
@@ -42,18 +41,6 @@ pub fn write(document: &Document<'_>, options: DrawOptions, out: &mut dyn Write)
     for block in &document.blocks {
         match block {
             Block::Line(text, indent) => write_line(&wrap(&printable(text), *indent, options.width), options, out)?,
-            Block::LineWithBar(text, indent, share) => {
-                let blank = " ".repeat(*indent);
-                let lines = wrap(&format!("{blank}{}", printable(text)), *indent, options.width);
-                let margin = share.filter(|_| options.bars).map(|share| {
-                    let columns = indent.saturating_sub(2 * SET_OFF);
-                    format!("{:SET_OFF$}{}{:SET_OFF$}", "", bar(share, columns), "")
-                });
-                match (margin, lines.strip_prefix(&blank)) {
-                    (Some(margin), Some(rest)) => writeln!(out, "{margin}{rest}")?,
-                    _ => writeln!(out, "{lines}")?,
-                }
-            }
             Block::Unwrapped(text) => writeln!(out, "{}", printable(text))?,
             Block::Table(table) => write_table(table, document.top, options, out)?,
             Block::Each(count, make) => (0..*count).try_for_each(|i| write(&make(i), options, out))?,
@@ -64,7 +51,8 @@ pub fn write(document: &Document<'_>, options: DrawOptions, out: &mut dyn Write)
 
 /// Marks of serious lines with their colours: bold red and magenta. These terminal colours are readable on light and
 /// dark backgrounds; yellow is not.
-const MARKS: [(&str, &str); 2] = [(CRITICAL, "\x1b[1;31m"), (WARNING, "\x1b[35m")];
+const MARKS: [(&str, &str); 4] =
+    [(CRITICAL, "\x1b[1;31m"), (WARNING, "\x1b[35m"), (CRITICAL_WORD, "\x1b[1;31m"), (WARNING_WORD, "\x1b[35m")];
 
 fn write_line(text: &str, options: DrawOptions, out: &mut dyn Write) -> io::Result<()> {
     let marked = MARKS.iter().find_map(|(mark, colour)| {

@@ -64,6 +64,7 @@ pub const FINDING_IDS: &[(&str, &str)] = &[
     ("running", "Threads that run code of the program, with their CPU time if the core has it."),
     ("runtime", "A managed runtime's internal structures and JIT code."),
     ("runtime-heap", "A runtime heap that is recognised but not walked: V8, Go, Ruby, PHP and others."),
+    ("runtime-unread", "A managed runtime that could not be read, and what would help."),
     ("same-stack", "Many threads with the same innermost frames."),
     ("shared-memory", "Shared memory and memfd."),
     (

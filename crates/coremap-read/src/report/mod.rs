@@ -77,6 +77,16 @@ impl<T> Envelope<T> {
     }
 }
 
+/// A managed runtime that could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct UnreadRow {
+    /// Name of the runtime.
+    pub name: String,
+    /// Name of its library. A folder with the same build of it, given by `--symbols`, may be what is missing. `null` if it
+    /// has none.
+    pub file: Option<String>,
+}
+
 /// The core or process that an answer is about.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CoreRow {
@@ -100,6 +110,8 @@ pub struct CoreRow {
     pub threads: usize,
     /// Managed runtimes found in it.
     pub runtimes: Vec<RuntimeRow>,
+    /// Managed runtimes found in it that could not be read. A warning says why.
+    pub unread: Vec<UnreadRow>,
     /// For a running process: how long it was stopped for this answer, in milliseconds; 0 with `--no-stop`. `null` for
     /// a core.
     pub stopped_ms: Option<f64>,

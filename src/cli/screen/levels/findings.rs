@@ -11,7 +11,7 @@ pub(super) fn level(look: &Look) -> Option<Level> {
     let live = look.core.as_ref().is_some_and(|core| core.producer == Producer::Live);
     let (findings, note) = match (&look.findings, &look.map) {
         (Some(report), _) => {
-            let mut note = format!("{}; findings explain {}", report.sums(), report.explained());
+            let mut note = format!("{}; {}", report.sums(), report.explained());
             for left in &report.left_out {
                 note.push_str(&format!("; skipped for time: {left}"));
             }

@@ -19,13 +19,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::analysis::no_runtime::{unread_heaps, unread_runtimes};
 use crate::analysis::zero::ZeroMap;
 use crate::causes::ranking::Family;
 use crate::causes::verdict::verdict;
 use crate::causes::{self, Scene, ranking};
 use crate::commands::triage::analysis::budget::Budget;
-use crate::commands::triage::analysis::tally::{Measure, Tally};
-use crate::commands::triage::report::{NamedRow, TriageReport, UnnamedRow};
+use crate::commands::triage::analysis::tally::{Measure, Subject, Tally};
+use crate::commands::triage::report::{MemoryRow, ShareRow, TriageReport, UnnamedRow};
 use crate::memory::scan::ZeroStat;
 use crate::native::malloc::UsageSplit;
 use crate::progress::Progress;
@@ -50,6 +51,9 @@ const LARGE: u64 = 16 << 20;
 
 /// Findings that a user can do little about.
 const MUST_BE: [&str; 4] = ["images", "file-pages", "system", "reserved"];
+
+/// Findings on memory of which only the content is known.
+const CONTENT_ONLY: [&str; 2] = ["anonymous", "anonymous-blocks"];
 
 /// Findings about managed objects, which may be in a runtime's own memory and in malloc.
 const OF_OBJECTS: [&str; 1] = ["containers"];
@@ -77,6 +81,9 @@ fn missing(session: &Session<'_>, scene: Option<&Scene>, not_read: &[String], bu
         Some(_) => {}
     }
     out.extend(budget.left_out.iter().cloned());
+    let unread = unread_runtimes(session).into_iter().map(|unread| unread.name);
+    out.extend(unread.map(|name| format!("the {name} runtime: its heap and its threads' waits")));
+    out.extend(unread_heaps(session).into_iter().map(|name| format!("objects and waits of {name}")));
     if out.is_empty() && session.process.diag.is_partial() {
         out.push("what the warnings name".to_owned());
     }
@@ -114,7 +121,10 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     let nameless: u64 = unnamed.iter().map(|row| row.bytes).fold(0, u64::saturating_add);
     let more_unnamed = unnamed.len().saturating_sub(UNNAMED) as u64;
     unnamed.truncate(UNNAMED);
-    let named = used.saturating_sub(nameless);
+    // Equal blocks are counted by samples, which may be more than was written.
+    let of_content = findings.iter().filter(|f| f.within.is_none() && CONTENT_ONLY.contains(&f.id));
+    let described = of_content.filter_map(|f| f.bytes).fold(0, u64::saturating_add).min(used.saturating_sub(nameless));
+    let part = |bytes: u64| ShareRow { bytes, share: share(bytes, used) };
     TriageReport {
         size: map.base.size(),
         in_core: session.process.space().dumped_total(),
@@ -122,13 +132,33 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
         resident: tally.measure.is_resident().then_some(used.saturating_sub(tally.swapped)),
         swapped: tally.measure.is_resident().then_some(tally.swapped),
         second_views: tally.second_views,
-        named: NamedRow { bytes: named, share: share(named, used) },
+        memory: by_kind(&tally),
+        named: part(used.saturating_sub(nameless).saturating_sub(described)),
+        described: part(described),
+        unknown: part(nameless.min(used)),
         unnamed,
         more_unnamed,
         findings,
         left_out: budget.left_out,
         conditions: Vec::new(),
+        all: false,
     }
+}
+
+/// All bytes by kind, most bytes first.
+fn by_kind(tally: &Tally) -> Vec<MemoryRow> {
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    let unlisted = tally.unlisted.iter().map(|(_, bytes)| (Subject::Anonymous.words(), *bytes));
+    let listed = tally.shares.iter().map(|(subject, share)| (subject.words(), share.used));
+    for (kind, bytes) in listed.chain(unlisted).filter(|(_, bytes)| *bytes > 0) {
+        let sum = sums.entry(kind).or_default();
+        *sum = sum.saturating_add(bytes);
+    }
+    let total = tally.total();
+    let row = |(kind, bytes)| MemoryRow { kind, bytes, share: share(bytes, total) };
+    let mut rows: Vec<MemoryRow> = sums.into_iter().map(row).collect();
+    rows.sort_by_key(|row| Reverse(row.bytes));
+    rows
 }
 
 /// Makes the findings for `summary`, which need no further reading. They use the summary's scan for zero pages, its

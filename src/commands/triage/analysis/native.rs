@@ -185,12 +185,16 @@ fn large_block(report: &MallocReport, whole: u64) -> Option<Finding> {
 fn quick_malloc(session: &Session<'_>, used: u64, split: &UsageSplit) -> Vec<Finding> {
     let held = malloc::held(session, split);
     let text = format!(
-        "{}: {} used, {} free{}, {} with a separate mapping.",
+        "{}: {} used, {} free{}, {} with a separate mapping.{}",
         whose(session.malloc()),
         round(split.used),
         round(split.free),
         in_memory(held, split.free),
-        counted(session.malloc().own_mappings().0, "block", "blocks")
+        counted(session.malloc().own_mappings().0, "block", "blocks"),
+        match split.unknown {
+            0 => String::new(),
+            unknown => format!(" {} more was not walked; `coremap malloc` walks it.", round(unknown)),
+        }
     );
     let evidence = if session.malloc().musl.is_empty() {
         "its arenas and free lists"

@@ -242,10 +242,7 @@ fn subjects(out: &mut Html, view: &View<'_>) {
     }
     out.leaf("h3", &[], format!("All {} bytes by subject", triage.measure()));
     table.write(out);
-    let named = &triage.named;
-    let (share, measure) = (percent(named.share), triage.measure());
-    let text = format!("The table explains {share} of the {measure} bytes: {}.", human(named.bytes));
-    out.leaf("p", &[("class", &"note")], text);
+    out.leaf("p", &[("class", &"note")], format!("{}.", triage.explained()));
     for sentence in &triage.left_out {
         out.leaf("p", &[("class", &"note")], format!("Skipped to stay within --budget: {sentence}"));
     }
