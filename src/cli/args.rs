@@ -23,6 +23,9 @@ pub(crate) struct Common {
     /// Print JSON; same as --format json
     #[arg(long, global = true, conflicts_with = "format")]
     pub(crate) json: bool,
+    /// Print CSV; same as --format csv
+    #[arg(long, global = true, conflicts_with_all = ["format", "json"])]
+    pub(crate) csv: bool,
     /// Look in DIR for files that the core lacks: executable, libraries, .NET assemblies, PDBs (repeatable). A
     /// file is used only if it comes from the same build
     #[arg(long, global = true, value_name = "DIR")]
@@ -71,7 +74,11 @@ impl Default for Program {
 impl Common {
     /// The output format to use.
     pub(crate) fn form(&self) -> Format {
-        if self.json { Format::Json } else { self.format }
+        match (self.json, self.csv) {
+            (true, _) => Format::Json,
+            (_, true) => Format::Csv,
+            _ => self.format,
+        }
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) struct ListArgs {
 }
 
 /// Checked values of [`ListArgs`].
+#[derive(Default)]
 pub(crate) struct Order {
     top: Option<usize>,
     column: Option<String>,
@@ -54,9 +55,23 @@ impl Order {
         Listed::new(report, self.column.as_deref(), self.top, !self.table)
     }
 
+    /// Puts a report in this order and cuts it to this length, in all forms. For lists that are no tables.
+    pub(crate) fn cut<R: Listing>(&self, report: R) -> Listed<R> {
+        Listed::cut(report, self.column.as_deref(), self.top)
+    }
+
     /// Maximum number of rows to search for, if the first rows found are the ones to list. `None` if all are needed.
     pub(crate) fn needed(&self) -> Option<usize> {
         self.top.filter(|&top| top > 0 && self.column.is_none() && !self.table)
+    }
+
+    /// Maximum number of rows of a list that is cut while it is made. `None` if none was requested. A list that is
+    /// sorted afterwards needs all rows.
+    pub(crate) fn most(&self) -> Option<usize> {
+        match (self.top, &self.column) {
+            (_, Some(_)) | (Some(0), _) => Some(usize::MAX),
+            (top, None) => top,
+        }
     }
 
     /// Replaces the column by another of that name.

@@ -84,7 +84,7 @@ fn mistake(e: &clap::Error) -> Option<String> {
     }
     let Some(ContextValue::String(word)) = e.get(ContextKind::InvalidArg) else { return None };
     let Some(form) = word.strip_prefix("--") else { return second_core(word) };
-    matches!(form, "csv" | "table").then(|| format!("unknown option --{form}; use --format {form}"))
+    (form == "table").then(|| format!("unknown option --{form}; use --format {form}"))
 }
 
 /// Suggests the command that compares two cores if a command was given a second core.

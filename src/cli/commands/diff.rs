@@ -3,19 +3,21 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use coremap::commands::diff::{DiffReport, DiffSide};
+use coremap::commands::diff::{DiffReport, DiffRow, DiffSide, SizeDelta, TypeDelta};
 use coremap::commands::record::Moment;
 use coremap::commands::{self, Baseline, Condition, DiffInput, record};
 use coremap::diag::{Warning, WarningCode};
 use coremap::process::Process;
 use coremap::program::{limits, same_allocator};
 use coremap::progress::Progress;
+use coremap::render::{Listed, columns};
 use coremap::report::{Envelope, Part};
 use coremap::session::Session;
 
 use crate::cli::args::Common;
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
+use crate::cli::list::ListArgs;
 use crate::cli::moments::{self, Row, Which};
 use crate::cli::output::{Origin, answer_of, answer_with, held};
 use crate::cli::progress::{progress, watched};
@@ -29,6 +31,8 @@ pub(super) struct Diff {
     /// condition is enough)
     #[arg(long, value_name = "CONDITION", value_parser = diff_condition(), hide_possible_values = true, long_help = CONDITION)]
     fail_if: Vec<Condition>,
+    #[command(flatten)]
+    list: ListArgs,
     /// Older core, its `summary --json` output, or a sample of a recording: FILE@first, or FILE@3 for sample 3
     old: PathBuf,
     /// Newer core, or a sample of a recording: FILE@last, or FILE@60 for sample 60
@@ -54,6 +58,10 @@ impl Command for Diff {
                 "{name} is JSON, and a baseline must be the older side: `coremap diff BASELINE CORE`"
             )));
         }
+        let mut names = columns::<DiffRow>();
+        names.extend(columns::<TypeDelta>());
+        names.extend(columns::<SizeDelta>());
+        let order = self.list.among(common, &names)?;
         let progress = progress();
         let old = match moments::look(old, Which::First)? {
             Some(row) => End::of_look(row),
@@ -72,7 +80,7 @@ impl Command for Diff {
             (old.side(before.as_ref(), &parts, &progress), new.side(after.as_ref(), &parts, &progress));
         let report = commands::diff(older.input(), newer.input());
         let conditions = commands::judge_diff(&self.fail_if, &report);
-        let report = DiffReport { conditions: conditions.clone(), ..report };
+        let report = order.of(DiffReport { conditions: conditions.clone(), ..report });
         // The envelope and its warnings are the newer core's; the older's go first.
         let exit = match (&new, &after) {
             (End::Look(row), _) => look_answer(common, &old, row, report)?,
@@ -173,7 +181,7 @@ fn side_of(row: &Row) -> DiffSide {
     }
 }
 
-fn look_answer(common: &Common, old: &End, row: &Row, body: DiffReport) -> Result<Exit, Failure> {
+fn look_answer(common: &Common, old: &End, row: &Row, body: Listed<DiffReport>) -> Result<Exit, Failure> {
     let report = Envelope::new(Diff::NAME, row.core.clone(), row.warnings.clone(), body);
     answer_of(common, &report, &[old.source(), Origin::Read(&report.warnings)])
 }

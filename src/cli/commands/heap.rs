@@ -1,10 +1,13 @@
 use clap::Args;
 use coremap::commands;
+use coremap::commands::dotnet::heap::SegmentRow;
+use coremap::render::columns;
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
+use crate::cli::list::ListArgs;
 use crate::cli::output::answer_or_nothing;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
@@ -16,6 +19,8 @@ pub(super) struct Heap {
     #[arg(long)]
     loader: bool,
     #[command(flatten)]
+    list: ListArgs,
+    #[command(flatten)]
     core: CoreArg,
 }
 
@@ -23,11 +28,12 @@ impl Command for Heap {
     const NAME: &'static str = "heap";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let order = self.list.among(common, &columns::<SegmentRow>())?;
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
         let report = watched(&process, &progress, || commands::heap(&session, self.loader));
         let nothing = report.gc.is_none();
-        answer_or_nothing(Self::NAME, common, &session, report, nothing)
+        answer_or_nothing(Self::NAME, common, &session, order.of(report), nothing)
     }
 }

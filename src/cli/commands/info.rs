@@ -1,10 +1,13 @@
 use clap::Args;
 use coremap::commands;
+use coremap::commands::info::ModuleRow;
+use coremap::render::columns;
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
+use crate::cli::list::ListArgs;
 use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
@@ -16,6 +19,8 @@ pub(super) struct Info {
     #[arg(long)]
     show_data: bool,
     #[command(flatten)]
+    list: ListArgs,
+    #[command(flatten)]
     core: CoreArg,
 }
 
@@ -23,10 +28,11 @@ impl Command for Info {
     const NAME: &'static str = "info";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let order = self.list.among(common, &columns::<ModuleRow>())?;
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
         let report = watched(&process, &progress, || commands::info(&session, self.show_data));
-        answer(Self::NAME, common, &session, report)
+        answer(Self::NAME, common, &session, order.of(report))
     }
 }

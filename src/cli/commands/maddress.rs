@@ -1,12 +1,14 @@
 use clap::Args;
 use coremap::commands::{self, RegionOptions};
 use coremap::progress::Progress;
-use coremap::render;
+use coremap::render::{self, columns};
+use coremap::report::RegionRow;
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg, Format};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
+use crate::cli::list::{ListArgs, Order};
 use crate::cli::output::{self, answer, answer_as_text};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
@@ -18,6 +20,8 @@ pub(super) struct Maddress {
     #[arg(long)]
     summary: bool,
     #[command(flatten)]
+    list: ListArgs,
+    #[command(flatten)]
     core: CoreArg,
 }
 
@@ -26,12 +30,15 @@ impl Command for Maddress {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let core = &self.core.core;
+        let order = self.list.among(common, &columns::<RegionRow>())?;
         let progress = progress();
         let process = open(core, common, &progress)?;
         let session = Session::new(&process);
         let report = watched(&process, &progress, || {
             commands::regions(&session, &RegionOptions::default(), &Progress::silent())
         });
+        // Sums are of all regions.
+        let report = if self.summary { Order::default().cut(report) } else { order.cut(report) };
         if self.summary && common.form() == Format::Csv {
             return answer_as_text(Self::NAME, common, &process, |mut out| {
                 Ok(commands::maddress::maddress_summary_csv(&report.regions, &mut out)?)

@@ -1,12 +1,14 @@
 use clap::Args;
 use coremap::commands;
-use coremap::commands::perfmap::perf_map;
+use coremap::commands::perfmap::{PerfMapRow, perf_map};
 use coremap::program::no_runtime;
+use coremap::render::columns;
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg, Format};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
+use crate::cli::list::ListArgs;
 use crate::cli::output::{answer, answer_as_text, message};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
@@ -15,6 +17,8 @@ use crate::cli::{Exit, Failure};
 #[derive(Args, Debug)]
 pub(super) struct Perfmap {
     #[command(flatten)]
+    list: ListArgs,
+    #[command(flatten)]
     core: CoreArg,
 }
 
@@ -22,6 +26,7 @@ impl Command for Perfmap {
     const NAME: &'static str = "perfmap";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let order = self.list.among(common, &columns::<PerfMapRow>())?;
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
@@ -37,6 +42,7 @@ impl Command for Perfmap {
             };
             message(&why);
         }
+        let report = order.cut(report);
         let exit = if common.form() == Format::Table {
             answer_as_text(Self::NAME, common, &process, |mut out| Ok(perf_map(&report, &mut out)?))?
         } else {

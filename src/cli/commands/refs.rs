@@ -1,12 +1,18 @@
 use clap::Args;
+use coremap::commands::refs::RefRow;
 use coremap::commands::{self, RefsOptions, TargetSpan};
 use coremap::map::Kind;
+use coremap::render::columns;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask_at;
 use crate::cli::commands::Command;
+use crate::cli::list::ListArgs;
 use crate::cli::values::{kind, size};
 use crate::cli::{Exit, Failure, address};
+
+/// Pointers listed without `--top`. All are counted.
+const DEFAULT_ROWS: usize = 200;
 
 /// Find what points at an address: registers, stacks, objects and all other memory
 #[derive(Args, Debug)]
@@ -25,9 +31,8 @@ pub(super) struct Refs {
     /// Find only pointers in regions of this kind (repeatable)
     #[arg(long, value_name = "KIND", value_parser = kind(), hide_possible_values = true)]
     kind: Vec<Kind>,
-    /// List at most N pointers; all are counted
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    limit: usize,
+    #[command(flatten)]
+    list: ListArgs,
     #[command(flatten)]
     core: CoreArg,
 }
@@ -42,13 +47,14 @@ impl Command for Refs {
             (_, _, true) => TargetSpan::Region,
             _ => TargetSpan::ObjectOrBlock,
         };
-        let options = RefsOptions { span, kinds: self.kind.clone(), limit: self.limit };
+        let order = self.list.among(common, &columns::<RefRow>())?;
+        let options = RefsOptions { span, kinds: self.kind.clone(), limit: order.most().unwrap_or(DEFAULT_ROWS) };
         ask_at(
             common,
             &self.core.core,
             Self::NAME,
             &self.address,
-            |session, addr, progress| commands::refs(session, addr, &options, progress),
+            |session, addr, progress| order.of(commands::refs(session, addr, &options, progress)),
             |r, addr| address::inside(addr, r.target.start, r.target.name.as_ref()),
             |r| r.total == 0,
         )

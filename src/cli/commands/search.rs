@@ -1,13 +1,15 @@
 use clap::{Args, ValueEnum};
-use coremap::commands::search::{self, Pattern, PatternOptions};
+use coremap::commands::search::{self, HitRow, Pattern, PatternOptions};
 use coremap::commands::{self, SearchOptions};
 use coremap::map::Kind;
 use coremap::process::Process;
 use coremap::progress::Progress;
+use coremap::render::columns;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::{in_order, last_line, open, respond};
 use crate::cli::commands::Command;
+use crate::cli::list::{ListArgs, Order};
 use crate::cli::progress::progress;
 use crate::cli::values::kind;
 use crate::cli::{Exit, Failure, address};
@@ -46,12 +48,11 @@ pub(super) struct Search {
     /// Search only regions of this kind (repeatable)
     #[arg(long, value_name = "KIND", value_parser = kind(), hide_possible_values = true)]
     kind: Vec<Kind>,
-    /// List at most N hits. The total always counts every hit [default and maximum: 1,048,576]
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
     /// Show the text around each hit
     #[arg(long)]
     context: bool,
+    #[command(flatten)]
+    list: ListArgs,
     #[command(flatten)]
     core: CoreArg,
 }
@@ -61,13 +62,14 @@ impl Command for Search {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let (text, core) = in_order(&self.pattern, &self.core.core);
-        let options = SearchOptions { kinds: self.kind.clone(), limit: self.limit, context: self.context };
+        let order = self.list.among(common, &columns::<HitRow>())?;
+        let options = SearchOptions { kinds: self.kind.clone(), limit: order.most(), context: self.context };
         let progress = progress();
         if self.pointer {
             // The address of a module is known only with the process open.
             let process = open(core, common, &progress)?;
             let pattern = Pattern::pointer(address::parse(text, &process)?);
-            return Self::answer(common, &process, &progress, text, &pattern, &options);
+            return Self::answer(common, &process, &progress, (text, &pattern), &options, &order);
         }
         // Reject a bad pattern before opening a large core.
         let pattern = Pattern::new(
@@ -85,7 +87,7 @@ impl Command for Search {
         )
         .map_err(|e| Failure::Usage(format!("bad pattern: {}", last_line(&e.to_string()))))?;
         let process = open(core, common, &progress)?;
-        Self::answer(common, &process, &progress, text, &pattern, &options)
+        Self::answer(common, &process, &progress, (text, &pattern), &options, &order)
     }
 }
 
@@ -94,16 +96,16 @@ impl Search {
         common: &Common,
         process: &Process,
         progress: &Progress,
-        text: &str,
-        pattern: &Pattern,
+        (text, pattern): (&str, &Pattern),
         options: &SearchOptions,
+        order: &Order,
     ) -> Result<Exit, Failure> {
         respond(
             common,
             process,
             progress,
             <Self as Command>::NAME,
-            |session, progress| commands::search(session, text, pattern, options, progress),
+            |session, progress| order.of(commands::search(session, text, pattern, options, progress)),
             |r| r.total == 0,
         )
     }

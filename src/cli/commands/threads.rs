@@ -1,11 +1,14 @@
 use clap::Args;
-use coremap::commands::threads::folded;
+use coremap::commands::threads::{GroupRow, folded};
 use coremap::commands::{self, ThreadOptions};
+use coremap::render::columns;
+use coremap::report::ThreadRow;
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
+use crate::cli::list::ListArgs;
 use crate::cli::output::{answer, answer_as_text, message};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
@@ -30,8 +33,10 @@ pub(super) struct Threads {
     #[arg(long = "virtual", conflicts_with_all = ["native", "tid", "fold"])]
     virtual_threads: bool,
     /// Print folded stacks, for flame graphs
-    #[arg(long, conflicts_with_all = ["format", "json"])]
+    #[arg(long, conflicts_with_all = ["format", "json", "csv"])]
     fold: bool,
+    #[command(flatten)]
+    list: ListArgs,
     #[command(flatten)]
     core: CoreArg,
 }
@@ -40,6 +45,9 @@ impl Command for Threads {
     const NAME: &'static str = "threads";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let mut names = columns::<ThreadRow>();
+        names.extend(columns::<GroupRow>());
+        let order = self.list.among(common, &names)?;
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
@@ -59,7 +67,7 @@ impl Command for Threads {
         let exit = if self.fold {
             answer_as_text(Self::NAME, common, &process, |mut out| Ok(folded(&report, &mut out)?))?
         } else {
-            answer(Self::NAME, common, &session, report)?
+            answer(Self::NAME, common, &session, order.cut(report))?
         };
         Ok(exit.or_nothing(nothing))
     }

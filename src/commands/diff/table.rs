@@ -4,8 +4,17 @@ use std::io::{self, Write};
 
 use crate::commands::diff::report::{DiffReport, DiffRow, SizeDelta, TypeDelta};
 use crate::render::document::{Document, TableBlock, exact_or_dash, size};
-use crate::render::{Render, csv_rows};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::units::{count, exact, human};
+
+impl Listing for DiffReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        let mut lists: Vec<&mut dyn List> = vec![&mut self.kinds];
+        lists.extend(self.types.as_mut().map(|types| types as &mut dyn List));
+        lists.extend(self.malloc.as_mut().map(|sizes| sizes as &mut dyn List));
+        lists
+    }
+}
 
 impl Render for DiffReport {
     fn wants_headline(&self) -> bool {

@@ -2,7 +2,7 @@ use std::io::{self, Write};
 
 use crate::commands::info::report::{InfoReport, ProcessRow};
 use crate::render::document::{Document, TableBlock};
-use crate::render::{Render, csv_rows};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{ImageFormat, LastWordsRow};
 use crate::targets::threads::tid_text;
 use crate::units::{count, exact, human};
@@ -55,6 +55,12 @@ fn last_words(words: &LastWordsRow) -> String {
         parts.push(format!("{} block {}{size}{text}{over}", block.role, block.address));
     }
     parts.join("; ")
+}
+
+impl Listing for InfoReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.modules]
+    }
 }
 
 impl Render for InfoReport {

@@ -2,7 +2,7 @@ use std::io::{self, Write};
 
 use crate::bytes::printable;
 use crate::commands::perfmap::report::{PerfMapReport, PerfMapRow};
-use crate::render::{Document, Render, TableBlock, csv_rows};
+use crate::render::{Document, List, Listing, Render, TableBlock, csv_rows};
 use crate::report::CodePart;
 
 /// Formats a line of /tmp/perf-PID.map: start and size in hexadecimal, then the name (perf's
@@ -22,6 +22,12 @@ pub fn perf_map(report: &PerfMapReport, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{}", printable(&line(row)))?;
     }
     Ok(())
+}
+
+impl Listing for PerfMapReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.entries]
+    }
 }
 
 impl Render for PerfMapReport {

@@ -5,9 +5,15 @@ use std::io::{self, Write};
 use crate::commands::refs::report::{RefRow, RefsReport, TargetRow};
 use crate::map::Kind;
 use crate::render::document::{Document, TableBlock};
-use crate::render::{Render, csv_rows};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Name, TargetKind};
 use crate::units::{count, exact, human};
+
+impl Listing for RefsReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.refs]
+    }
+}
 
 impl Render for RefsReport {
     fn document(&self) -> Document<'_> {

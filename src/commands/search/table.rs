@@ -5,9 +5,15 @@ use unicode_width::UnicodeWidthStr;
 use crate::commands::search::report::{HitRow, SearchReport};
 use crate::map::Kind;
 use crate::render::document::{Cut, Document, TableBlock};
-use crate::render::{Render, csv_rows};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::Name;
 use crate::units::{count, exact, human};
+
+impl Listing for SearchReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.hits]
+    }
+}
 
 impl Render for SearchReport {
     fn document(&self) -> Document<'_> {

@@ -9,7 +9,7 @@ use crate::commands::threads::report::{ThreadsReport, VirtualThreadRow, VirtualT
 use crate::commands::threads::tree::{Branch, fold, tree};
 use crate::map::Confidence;
 use crate::render::lines::findings;
-use crate::render::{Document, Render, csv_each};
+use crate::render::{Document, List, Listing, Render, csv_each};
 use crate::report::{
     Execution, ExecutorRow, FrameRow, FrameRowKind, GcMode, OwnerState, SyscallRow, ThreadRow, Trust, WaitKind,
     WaitOwnerRow, WaitRow,
@@ -34,6 +34,15 @@ const MIN_SHOWN_CPU: u64 = 10;
 
 /// Maximum number of thread ids listed in the tree.
 const MAX_LISTED: usize = 8;
+
+impl Listing for ThreadsReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        let mut lists: Vec<&mut dyn List> = vec![&mut self.threads];
+        lists.extend(self.groups.as_mut().map(|groups| groups as &mut dyn List));
+        lists.extend(self.virtual_threads.as_mut().map(|threads| &mut threads.groups as &mut dyn List));
+        lists
+    }
+}
 
 impl Render for ThreadsReport {
     fn document(&self) -> Document<'_> {

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::render::{Document, Render};
+use crate::units::exact;
 
 /// An answer with lists that can be sorted and cut.
 pub trait Listing: Render {
@@ -23,8 +24,8 @@ pub trait List {
     /// are ascending, missing values last. Stable: equal rows, and rows without this column, stay in order.
     fn sort_by_column(&mut self, column: &str);
 
-    /// Removes all but the first `most` rows.
-    fn cut(&mut self, most: usize);
+    /// Removes all but the first `most` rows. Returns how many were removed.
+    fn cut(&mut self, most: usize) -> usize;
 }
 
 impl<T: Serialize> List for Vec<T> {
@@ -32,8 +33,10 @@ impl<T: Serialize> List for Vec<T> {
         self.sort_by_cached_key(|row| Key::of(row, column));
     }
 
-    fn cut(&mut self, most: usize) {
+    fn cut(&mut self, most: usize) -> usize {
+        let more = self.len().saturating_sub(most);
         self.truncate(most);
+        more
     }
 }
 
@@ -105,21 +108,36 @@ pub struct Listed<R> {
     report: R,
     #[serde(skip)]
     top: Option<usize>,
+    /// Rows that were removed, of lists that are no tables.
+    #[serde(skip)]
+    omitted: usize,
 }
 
 impl<R: Listing> Listed<R> {
     /// Sorts `report` by `column`. Its tables have `top` rows (0: all; `None`: each table's default). If `cut` is set,
     /// so do JSON and CSV.
     pub fn new(mut report: R, column: Option<&str>, top: Option<usize>, cut: bool) -> Listed<R> {
-        for list in report.lists() {
-            if let Some(column) = column {
-                list.sort_by_column(column);
-            }
-            if let Some(most) = top.filter(|&most| cut && most > 0) {
+        sort(&mut report, column);
+        if let Some(most) = top.filter(|&most| cut && most > 0) {
+            for list in report.lists() {
                 list.cut(most);
             }
         }
-        Listed { report, top }
+        Listed { report, top, omitted: 0 }
+    }
+
+    /// Sorts `report` by `column` and cuts its lists to `top` rows (0: all), in all forms. For lists that are no tables.
+    pub fn cut(mut report: R, column: Option<&str>, top: Option<usize>) -> Listed<R> {
+        sort(&mut report, column);
+        let most = top.filter(|&most| most > 0);
+        let omitted = most.map_or(0, |most| report.lists().into_iter().map(|list| list.cut(most)).max().unwrap_or(0));
+        Listed { report, top, omitted }
+    }
+}
+
+fn sort(report: &mut impl Listing, column: Option<&str>) {
+    if let Some(column) = column {
+        report.lists().into_iter().for_each(|list| list.sort_by_column(column));
     }
 }
 
@@ -135,6 +153,9 @@ impl<R: Render> Render for Listed<R> {
     fn document(&self) -> Document<'_> {
         let mut document = self.report.document();
         document.top = self.top;
+        if self.omitted > 0 {
+            document.line(format!("and {} more (--top 0 lists all)", exact(self.omitted as u64)));
+        }
         document
     }
 

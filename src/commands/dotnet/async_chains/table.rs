@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncLocalValue, AsyncReport};
 use crate::commands::dotnet::{add_unread, empty_line};
-use crate::render::{Document, Render, csv_rows};
+use crate::render::{Document, List, Listing, Render, csv_rows};
 use crate::report::{AsyncEnd, AsyncPart};
 use crate::units::{count, exact};
 
@@ -14,6 +14,12 @@ const MAX_LISTED: usize = 3;
 
 /// Maximum number of elements shown per chain. Of a longer chain, both ends are shown.
 const MAX_SHOWN: usize = 64;
+
+impl Listing for AsyncReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.chains]
+    }
+}
 
 impl Render for AsyncReport {
     fn document(&self) -> Document<'_> {

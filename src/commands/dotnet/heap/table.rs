@@ -8,11 +8,19 @@ use crate::commands::dotnet::heap::report::{HeapReport, LoaderHeapRow};
 use crate::commands::dotnet::{add_unread, empty_line};
 use crate::map::Kind;
 use crate::render::document::{Document, TableBlock};
-use crate::render::{Render, csv_rows};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::units::{count, exact, human};
 
 /// Show the heaps of all runtimes.
 const ELSEWHERE: &str = "; `coremap regions` lists the regions of every heap, `coremap heapstat` its objects";
+
+impl Listing for HeapReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        let mut lists: Vec<&mut dyn List> = vec![&mut self.segments];
+        lists.extend(self.loader.as_mut().map(|heaps| heaps as &mut dyn List));
+        lists
+    }
+}
 
 impl Render for HeapReport {
     fn document(&self) -> Document<'_> {
