@@ -53,6 +53,9 @@ pub(crate) struct Common {
     /// read later may be inconsistent, and the exit status is then 4
     #[arg(long, global = true, value_name = "TIME", value_parser = duration, conflicts_with = "no_stop")]
     pub(crate) stop_at_most: Option<Duration>,
+    /// Show all columns of tables, and never cut or wrap lines to the width of the terminal
+    #[arg(long, global = true)]
+    pub(crate) wide: bool,
     /// Choose when to use colours
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
     pub(crate) color: Colour,

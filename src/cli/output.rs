@@ -26,7 +26,7 @@ pub(crate) fn look(common: &Common) -> DrawOptions {
         Colour::Never => false,
     };
     let bars = (terminal || shown.is_some()) && common.color != Colour::Never;
-    DrawOptions { width: width.or(shown), color, bars }
+    DrawOptions { width: width.or(shown).filter(|_| !common.wide), color, bars }
 }
 
 /// Environment variable that passes the width of the screen, in columns, to a

@@ -142,7 +142,7 @@ fn a_file_for_a_command() {
     // What is no file is left to clap, which knows commands that are spelt alike.
     let out = at(dir.path(), &["sumary", "core"]);
     assert!(out.exits(2).stderr.contains("'summary'"), "{}", out.stderr);
-    says(dir.path(), &["summary", "--csv", "core"], 2, &["--format csv"]);
+    says(dir.path(), &["summary", "--table", "core"], 2, &["--format table"]);
 }
 
 #[test]

@@ -176,9 +176,8 @@ fn what_triage_finds_is_the_first_that_is_seen() {
     let core = core(THREADS);
     let mut pty = explore(100, 30, &core);
     let findings = rows(&["triage", &core], "findings");
-    let screen = pty.until("all findings", |s| {
-        s.contains(&format!("{} findings", findings.len())) && s.contains("findings explain")
-    });
+    let screen =
+        pty.until("all findings", |s| s.contains(&format!("{} findings", findings.len())) && s.contains("Owner known"));
     let first = findings[0]["text"].as_str().unwrap().split(' ').take(3).collect::<Vec<_>>().join(" ");
     let at = screen.lines().find(|line| line.starts_with('>')).unwrap();
     assert!(at.contains(&first), "{first}: {screen}");
@@ -485,7 +484,7 @@ fn pictured(mark: &str, wanted: Option<&str>) -> String {
     let keys = words.pop().unwrap();
     let mut pty = Pty::start(columns.parse().unwrap(), rows.parse().unwrap(), &words, &[]);
     // What was found decides what the other pages can show: bytes that were written, and warnings.
-    pty.until("what triage finds", |screen| screen.contains("findings explain"));
+    pty.until("what triage finds", |screen| screen.contains("Owner known"));
     pty.keys(keys);
     let lines = |screen: &str| screen.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>();
     let seen = match wanted {

@@ -297,7 +297,7 @@ fn class_table<'a>(musl: &MallocngRow, report: &MallocReport) -> TableBlock<'a> 
     table
 }
 
-fn size_table(sizes: &[SizeClassRow]) -> TableBlock<'_> {
+fn size_table(sizes: &[SizeClassRow]) -> TableBlock<'static> {
     let mut table = TableBlock::default()
         .number("Chunks up to")
         .number("Used")
@@ -307,6 +307,9 @@ fn size_table(sizes: &[SizeClassRow]) -> TableBlock<'_> {
         .number("Free")
         .number("Bytes free");
     let total: u64 = sizes.iter().map(|s| s.used_bytes).fold(0, u64::saturating_add);
+    // A histogram: the bars show the shape only in the order of the sizes.
+    let mut sizes: Vec<&SizeClassRow> = sizes.iter().collect();
+    sizes.sort_by_key(|row| row.size_class);
     for s in sizes {
         table.rows.push(vec![
             crate::units::round(s.size_class),

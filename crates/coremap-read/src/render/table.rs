@@ -15,6 +15,7 @@ use crate::render::cut::{columns, shorten};
 use crate::render::document::{
     Align, Block, CRITICAL, CRITICAL_WORD, Document, MIN_FLEXIBLE, TableBlock, WARNING, WARNING_WORD,
 };
+use crate::units::{exact, noun};
 
 /// Options for drawing.
 #[derive(Clone, Copy, Debug)]
@@ -186,6 +187,10 @@ fn write_table(
     }
     if let Some(rest) = table.brief.as_ref().and_then(|brief| brief.rest(table.rows.len(), shown)) {
         writeln!(out, "{}", wrap(&rest, 0, options.width))?;
+    }
+    let more = table.columns.len().saturating_sub(kept.len()) as u64;
+    if more > 0 {
+        writeln!(out, "and {} more {}: --wide", exact(more), noun(more, "column"))?;
     }
     Ok(())
 }
