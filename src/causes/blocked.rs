@@ -150,12 +150,20 @@ fn holder(scene: &Scene, graph: &WaitGraph, root: NodeId, waiters: &[NodeId]) ->
     let time = if runs { cpu(&[party]) } else { String::new() };
     let time = if time.is_empty() { time } else { format!("{time},") };
     let others = others_that_hold(scene, waits, party);
+    let groups = groups(scene, waiters);
+    let direct = format!("{verb} for {noun}");
+    let who = match groups.as_slice() {
+        // One group, which waits for what was just named.
+        [only] if only.contains(&direct) => only.replacen(&direct, &format!("{verb} for it"), 1),
+        groups => {
+            let word = waiters.first().and_then(|node| scene.party(*node)).map_or("thread", word);
+            format!("{} {verb} for it: {}", count(waiters.len() as u64, word), groups.join("; "))
+        }
+    };
     let text = format!(
-        "{} {}{time} and {relation}{others}; {} {verb} for it: {}.",
+        "{} {}{time} and {relation}{others}; {who}.",
         at_the_beginning(&party.full_name()),
         end_text(scene, party),
-        count(waiters.len() as u64, waiters.first().and_then(|node| scene.party(*node)).map_or("thread", word)),
-        groups(scene, waiters).join("; ")
     );
     let least = if confidence == Confidence::Exact { WAITERS } else { LIKELY_WAITERS };
     let severe = is_blocked(party) && waiters.len() >= least;
