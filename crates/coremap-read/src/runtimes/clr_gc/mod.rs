@@ -29,6 +29,9 @@ use crate::addr::Addr;
 use crate::layout::Layout;
 use crate::memory::Memory;
 
+/// What the descriptor of NativeAOT has as `RuntimeFlavor`.
+pub(crate) const NATIVE_AOT: &str = "NativeAot";
+
 /// Access to the GC of one runtime.
 #[derive(Clone, Copy)]
 pub(crate) struct Gc<'a> {

@@ -123,9 +123,12 @@ impl<'p> NativeAot<'p> {
 impl ManagedRuntime for NativeAot<'_> {
     fn row(&self) -> RuntimeRow {
         let heaps = self.heaps.get().filter(|heaps| !heaps.gc.segments.is_empty());
-        let (version, from) = match (self.names.version(), self.runtime.release) {
+        let said = self.runtime.version.as_deref().map(|version| (version, "its descriptor"));
+        let (version, from) = match (said.or_else(|| self.names.version()), self.runtime.release) {
             (Some((version, from)), _) => (Some(version.to_owned()), format!("; version from {from}")),
-            (None, Some(release)) => (Some(release.to_owned()), "; version from its header".to_owned()),
+            (None, Some(release)) => {
+                (Some(release.to_owned()), "; version from the form of its description".to_owned())
+            }
             (None, None) => (None, String::new()),
         };
         RuntimeRow {

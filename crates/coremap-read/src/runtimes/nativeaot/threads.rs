@@ -87,7 +87,7 @@ impl Threads {
 
 /// Reads the runtime's list of threads. The inner error says why the list ended early.
 fn list(runtime: &Runtime<'_>, out: &mut Vec<AotThread>) -> Result<Result<(), Broken<ViewError>>, ViewError> {
-    let store = runtime.view("RuntimeInstance", runtime.instance).ptr("m_pThreadStore")?;
+    let store = runtime.thread_store()?;
     let first = runtime.view("ThreadStore", store).ptr("m_ThreadList")?;
     let nodes = Walks::new(Phase::ManagedThreads, limits::MAX_AOT_THREAD_NODES);
     let walks = Walks::new(Phase::ManagedThreads, limits::MAX_AOT_THREADS);

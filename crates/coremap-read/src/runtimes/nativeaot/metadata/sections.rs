@@ -55,17 +55,22 @@ impl Sections {
 fn read(runtime: &Runtime<'_>, image: AddrRange, at: Addr) -> Option<Sections> {
     let view = runtime.view("ReadyToRunHeader", at);
     let rows = at.checked_add(runtime.layout.size("ReadyToRunHeader").ok()?)?;
-    let (size, count) = (runtime.layout.size("ModuleInfoRow").ok()?, u64::from(view.u16("NumberOfSections").ok()?));
+    let (size, count) = (u64::from(view.u8("EntrySize").ok()?), u64::from(view.u16("NumberOfSections").ok()?));
     let major = view.u16("MajorVersion").ok()?;
     let sane = (1..=MAX_MAJOR).contains(&major) && (1..=limits::MAX_AOT_SECTIONS).contains(&count);
-    if !sane || u64::from(view.u8("EntrySize").ok()?) != size {
-        return None;
-    }
+    // Rows have an end up to 10.0, and a length from 11.0 on. The size of a row tells them apart.
+    let form = ["ModuleInfoRow", "SizedModuleInfoRow"].into_iter().find(|form| runtime.layout.size(form) == Ok(size));
+    let form = form.filter(|_| sane)?;
     let mut out = HashMap::new();
     let mut last = None;
     for i in 0..count {
-        let row = runtime.view("ModuleInfoRow", rows.checked_add(i.checked_mul(size)?)?);
-        let (id, start, end) = (row.u32("SectionId").ok()?, row.ptr("Start").ok()?, row.ptr("End").ok()?);
+        let row = runtime.view(form, rows.checked_add(i.checked_mul(size)?)?);
+        let (id, start) = (row.u32("SectionId").ok()?, row.ptr("Start").ok()?);
+        let end = if row.has("Length") {
+            start.checked_add(u64::from(row.u32("Length").ok()?))?
+        } else {
+            row.ptr("End").ok()?
+        };
         if last.is_some_and(|last| id <= last) || !image.contains(start) || end > image.end {
             return None;
         }

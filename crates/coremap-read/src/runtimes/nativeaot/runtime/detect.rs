@@ -1,20 +1,22 @@
-//! Detection of NativeAOT by its exported symbol, or by its header in a module's data.
+//! Detection of NativeAOT by its exported symbol, or by its header or descriptor in a module's data.
 //!
 //! The second way is needed for libraries that restrict their exports, and if the symbol table is not in the core.
 
 use super::Runtime;
+use super::described::{self, Described};
 use super::entries;
 use super::header::{COOKIE, Header, HeaderError, NamedEntries};
 use crate::addr::Addr;
 use crate::diag::{Warning, WarningCode};
 use crate::image::elf::ElfImage;
 use crate::image::{Module, ModuleKind, symbols};
-use crate::layout::{DOTNET_X64, Layout, NATIVEAOT, NATIVEAOT_BY_HEADER};
+use crate::layout::{DOTNET_ARM64, DOTNET_X64, Layout, NATIVEAOT, NATIVEAOT_11, NATIVEAOT_BY_HEADER, Table};
 use crate::limits;
 use crate::memory::Memory;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::clr_gc::vars;
+use crate::targets::Arch;
 
 /// Exported symbol of the header.
 const SYMBOL: &str = "DotNetRuntimeDebugHeader";
@@ -47,6 +49,16 @@ fn detect_module<'p>(process: &'p Process, index: usize, module: &Module) -> Opt
             Ok(runtime) => Some(Detection::Found(Box::new(runtime))),
             Err(e) => unusable(&e),
         };
+    }
+    match described::search(memory, image) {
+        described::Search::Found(found, exported) => {
+            return match open_described(process, index, module, image, &found, exported) {
+                Ok(runtime) => Some(Detection::Found(Box::new(runtime))),
+                Err(e) => unusable(&e),
+            };
+        }
+        described::Search::Unknown(size, pointers) => return unusable(&OpenError::NoText(size, pointers)),
+        described::Search::None => {}
     }
     let mut why = None;
     for at in search(memory, image) {
@@ -86,10 +98,15 @@ fn search(memory: &dyn Memory, image: &ElfImage) -> Vec<Addr> {
 enum OpenError {
     #[error(transparent)]
     Header(#[from] HeaderError),
-    #[error("its header has no entry {0}")]
+    #[error("its own description has no entry {0}")]
     Missing(&'static str),
     #[error("{0}")]
     Wrong(&'static str),
+    #[error(
+        "the text of its contract descriptor ({0} bytes, {1} pointers) is not in the core, and coremap has no copy of \
+         this size. Give the folder of the program's file with --symbols DIR"
+    )]
+    NoText(u32, usize),
     #[error(transparent)]
     Layout(#[from] crate::layout::LayoutError),
 }
@@ -99,7 +116,7 @@ impl OpenError {
     fn is_damage(&self) -> bool {
         match self {
             OpenError::Header(HeaderError::Wrong(_)) | OpenError::Wrong(_) => true,
-            OpenError::Header(_) | OpenError::Missing(_) | OpenError::Layout(_) => false,
+            OpenError::Header(_) | OpenError::Missing(_) | OpenError::NoText(..) | OpenError::Layout(_) => false,
         }
     }
 }
@@ -127,7 +144,8 @@ fn open<'p>(
         return Err(OpenError::Wrong("its free-space type is outside of its module"));
     }
     let instance = global("g_pTheRuntimeInstance")?;
-    let (layout, table) = layout(memory, header.major, &own, gc_dac_vars)?;
+    let by_header = NATIVEAOT_BY_HEADER.iter().find(|(of, _)| *of == header.major).map(|(_, table)| table);
+    let (layout, table) = layout(process, by_header, &own, gc_dac_vars)?;
     let release = entries::of(header.major).map(|list| &*list.release);
     let source = format!("{} ({found}, {how}), GC by its GcDacVars as in {table}", own.id);
     let (path, range) = (module.path.to_string(), module.range);
@@ -143,22 +161,70 @@ fn open<'p>(
         source,
         gc_dac_vars,
         instance,
+        store: None,
+        crash_info: globals.get("g_CrashInfoBuffer").copied(),
+        version: None,
         free,
     })
 }
 
-/// Layout and id of the base table. The base is CoreCLR's table for the same GC version. NativeAOT's table overrides
-/// it, then the table for headers of this `major` version, then the header itself.
-fn layout(memory: &dyn Memory, major: u16, own: &Layout, vars: Addr) -> Result<(Layout, String), OpenError> {
-    let mut tables = Vec::new();
-    for (_, table) in DOTNET_X64.iter().rev() {
-        tables.push(table.layout()?);
+/// Opens a runtime by its contract descriptor.
+fn open_described<'p>(
+    process: &'p Process,
+    index: usize,
+    module: &Module,
+    image: &ElfImage,
+    main: &Described,
+    exported: bool,
+) -> Result<Runtime<'p>, OpenError> {
+    let memory: &dyn Memory = &process.memory;
+    let value = |name: &'static str| main.value(memory, name).ok_or(OpenError::Missing(name));
+    let free = value("FreeObjectMethodTable")?;
+    if !image.range.contains(free) {
+        return Err(OpenError::Wrong("its free-space type is outside of its module"));
     }
-    let fits = tables.iter().find(|table| vars::matches_layout(memory, vars, table));
+    let gc = main.part(memory, "GC").ok_or(OpenError::Missing("GC"))?;
+    let mut found = None;
+    for table in gc_tables(process.arch()).iter().rev() {
+        found = found.or_else(|| described::gc_dac_vars(memory, image, &gc, table));
+    }
+    let gc_dac_vars = found.ok_or(OpenError::Wrong("its GC description (GcDacVars) is not in the core"))?;
+    let (layout, table) = layout(process, Some(&NATIVEAOT_11), &main.renamed()?, gc_dac_vars)?;
+    let (found, id) = (if exported { "exported" } else { "by its first bytes" }, &main.layout.id);
+    Ok(Runtime {
+        process,
+        memory,
+        module: index,
+        path: module.path.to_string(),
+        range: module.range,
+        release: Some("11.0"),
+        layout,
+        source: format!("{id} ({found}), GC by its GcDacVars as in {table}"),
+        gc_dac_vars,
+        instance: value("RuntimeInstance")?,
+        store: Some(value("ThreadStore")?),
+        crash_info: None,
+        version: main.version(),
+        free,
+    })
+}
+
+/// Tables of CoreCLR for an architecture, oldest first.
+fn gc_tables(arch: Arch) -> Vec<&'static Layout> {
+    let tables: &[(u32, Table)] = if arch == Arch::Aarch64 { &DOTNET_ARM64 } else { &DOTNET_X64 };
+    tables.iter().filter_map(|(_, table)| table.layout().ok()).collect()
+}
+
+/// Layout and id of the base table. The base is CoreCLR's table for the same GC version. NativeAOT's table overrides
+/// it, then the table of this `release`, then the runtime's own description.
+fn layout(process: &Process, release: Option<&Table>, own: &Layout, vars: Addr) -> Result<(Layout, String), OpenError> {
+    let mut tables = gc_tables(process.arch());
+    tables.reverse();
+    let fits = tables.iter().find(|table| vars::matches_layout(&process.memory, vars, table));
     let base = fits.or(tables.first()).ok_or(OpenError::Missing("table"))?;
     let mut layout = (*base).clone();
     layout.overlay(NATIVEAOT.layout()?);
-    if let Some((_, table)) = NATIVEAOT_BY_HEADER.iter().find(|(of, _)| *of == major) {
+    if let Some(table) = release {
         layout.overlay(table.layout()?);
     }
     layout.overlay(own);

@@ -1,5 +1,7 @@
-//! Detection of NativeAOT, and the layout of its structures from `DotNetRuntimeDebugHeader`.
+//! Detection of NativeAOT, and the layout of its structures from `DotNetRuntimeDebugHeader` or, from 11.0 on, from
+//! `DotNetRuntimeContractDescriptor`.
 
+mod described;
 mod detect;
 mod entries;
 mod header;
@@ -7,7 +9,7 @@ mod header;
 pub(super) use detect::{Detection, detect};
 
 use crate::addr::{Addr, AddrRange};
-use crate::layout::{Layout, StructView};
+use crate::layout::{Layout, StructView, ViewError};
 use crate::memory::Memory;
 use crate::process::Process;
 use crate::runtimes::clr_gc::Gc;
@@ -34,6 +36,12 @@ pub struct Runtime<'p> {
     pub gc_dac_vars: Addr,
     /// Address of the RuntimeInstance.
     pub instance: Addr,
+    /// Address of the ThreadStore. `None` if the RuntimeInstance has it.
+    pub store: Option<Addr>,
+    /// Address of the text about a crash, if the runtime says it.
+    pub crash_info: Option<Addr>,
+    /// Version that the runtime says of itself.
+    pub version: Option<String>,
     /// Address of the MethodTable of free space.
     pub free: Addr,
 }
@@ -49,6 +57,11 @@ impl<'p> Runtime<'p> {
 
     pub(super) fn view<'a>(&'a self, kind: &'a str, addr: Addr) -> StructView<'a> {
         StructView::new(self.memory, &self.layout, kind, addr)
+    }
+
+    /// Address of the ThreadStore.
+    pub(super) fn thread_store(&self) -> Result<Addr, ViewError> {
+        self.store.map_or_else(|| self.view("RuntimeInstance", self.instance).ptr("m_pThreadStore"), Ok)
     }
 
     /// Access to the runtime's GC.
