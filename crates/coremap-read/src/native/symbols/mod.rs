@@ -11,6 +11,7 @@ mod dynamic;
 mod files;
 mod lines;
 mod plt;
+mod static_members;
 mod table;
 mod tls;
 
@@ -32,6 +33,7 @@ use plt::{Slots, Target};
 use table::{Bytes, Entry, Names, PlacedSym, Source, Strings, Table};
 
 pub use lines::source_lines;
+pub use static_members::{StaticClass, StaticPlace, static_classes};
 pub use tls::thread_local;
 
 /// Returns the name of a C++ type, as in `std::type_info`, in the form that C++ writes it.
@@ -156,6 +158,18 @@ impl<'a> NativeSymbols<'a> {
         let image = self.images.at(addr)?;
         let symbols = self.symbols(image);
         self.symbol(image, symbols, symbols.data.at(addr)?, addr)
+    }
+
+    /// Returns the variables and other objects of a module ([`Process::modules`]) whose name begins with `prefix`, with
+    /// the rest of the name.
+    pub fn data_with_prefix(&self, module: usize, prefix: &str) -> Vec<(Addr, String)> {
+        let Some(image) = self.images.iter().find(|image| image.module == Some(module)) else { return Vec::new() };
+        let symbols = self.symbols(image);
+        let named = symbols.data.entries().filter_map(|entry| {
+            let names = entry.names(&symbols.sources, &self.process.memory)?;
+            Some((entry.start, names.raw.strip_prefix(prefix)?.to_owned()))
+        });
+        named.collect()
     }
 
     /// Returns the name of a symbol's module: `libc.so.6`, `[vdso]`.

@@ -267,6 +267,11 @@ impl Table {
         self.entries.iter().map(|entry| entry.start)
     }
 
+    /// Iterates over the symbols, by address.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

@@ -155,6 +155,18 @@ impl<'m> Tables<'m> {
         Ok(CallerFrame { regs: above, signal: *signal })
     }
 
+    /// Code of the entry that contains `at`, and the address of its language-specific data.
+    pub(super) fn code_of(&self, memory: &dyn Memory, at: Addr) -> Option<(AddrRange, Option<Addr>)> {
+        let frames = EhFrame::new(&self.frames, LittleEndian);
+        let entry = self.entry(&frames, at)?;
+        let own = entry.lsda().and_then(|own| match own {
+            gimli::Pointer::Direct(at) => Some(Addr::new(at)),
+            gimli::Pointer::Indirect(at) => memory.ptr(Addr::new(at)).ok(),
+        });
+        let range = AddrRange::sized(Addr::new(entry.initial_address()), entry.len());
+        Some((range, own.filter(|at| !at.is_null())))
+    }
+
     fn rules(&self, frames: &EhFrame<Slice<'_>>, context: &mut UnwindContext<usize>, at: Addr) -> Option<Rules> {
         let entry = self.entry(frames, at)?;
         let row = entry.unwind_info_for_address(frames, &self.bases, context, at.get()).ok()?.clone();

@@ -130,6 +130,14 @@ impl<'p> Unwinder<'p> {
         }
     }
 
+    /// Returns the code that one entry of the unwind data describes, and the address of the entry's language-specific
+    /// data.
+    pub fn entry_at(&self, at: Addr) -> Option<(AddrRange, Option<Addr>)> {
+        let image = self.images.at(at)?;
+        let tables = image.kept.get_or_init(|| self.tables(image)).as_ref()?;
+        tables.code_of(&self.process.memory, at)
+    }
+
     fn tables(&self, image: &Image<'p>) -> Option<Tables<'p>> {
         let sections = match image.module {
             Some(module) => &self.process.modules.get(module)?.sections,

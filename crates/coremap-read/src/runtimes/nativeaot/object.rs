@@ -9,6 +9,7 @@ use crate::memory::Memory;
 use crate::runtimes::api::{Heap as _, Link, ObjectNames, StringContent, TypeInfo};
 use crate::runtimes::clr_gc::COUNT_AT;
 use crate::runtimes::nativeaot::NativeAot;
+use crate::runtimes::nativeaot::heap::Heap;
 
 /// Shows the object at `addr`, or the object that contains `addr`.
 pub(super) fn object(aot: &NativeAot<'_>, addr: Addr) -> Option<ObjectReport> {
@@ -45,6 +46,14 @@ pub(super) fn object(aot: &NativeAot<'_>, addr: Addr) -> Option<ObjectReport> {
         None => report.fields = held.iter().map(|&(offset, value)| field(&mut names, target, offset, value)).collect(),
     }
     Some(report)
+}
+
+/// Text of the string at `at`. `None` if it is none.
+pub(super) fn string_at(heap: &Heap<'_>, at: Addr, limit: usize) -> Option<String> {
+    let node = heap.reader().node(at.get())?;
+    let string = heap.type_info(node.kind).is_some_and(|info| info.string);
+    let object = crate::runtimes::api::Object { addr: at, kind: node.kind, size: node.size };
+    Some(text(&heap.string_content(&object).filter(|_| string)?, limit))
 }
 
 /// Type of a reference's object, and the text if it is a string.

@@ -21,6 +21,9 @@ const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 3, "ThreadStatics");
 const EXCEPTION: RootKind = RootKind::Of(u8::MAX - 2, "Exception");
 const FRAME: RootKind = RootKind::Of(u8::MAX - 1, "GCFrame");
 
+/// Number of objects from a handle, or from the arrays of a thread, to an object with statics, and that object itself.
+const STATIC_ARRAYS: u8 = 3;
+
 /// Reason for scanning stacks word by word.
 const WHY: &str = "coremap does not read the GC reference maps of NativeAOT frames";
 
@@ -40,7 +43,8 @@ pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, (handles, broken): (&[Handle
     let mut roots = Roots::default();
     lacks_handles(&mut roots, handles.is_empty(), broken);
     let kept = handles.iter().filter(|h| h.kind.keeps());
-    roots.all.extend(kept.map(|h| Root::new(h.kind.root_kind(), h.address, h.object)));
+    let with_statics = |root| Root { static_arrays: STATIC_ARRAYS, ..root };
+    roots.all.extend(kept.map(|h| with_statics(Root::new(h.kind.root_kind(), h.address, h.object))));
     match (threads.all.is_empty(), threads.notes.is_empty()) {
         (true, _) => roots.lacks("threads and their stacks"),
         (false, false) => roots.lacks("some threads"),
@@ -55,11 +59,12 @@ pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, (handles, broken): (&[Handle
     for thread in threads {
         for reference in &thread.refs {
             let kind = match reference.origin {
-                RefOrigin::Statics => THREAD_STATICS,
+                RefOrigin::Statics | RefOrigin::InlinedStatics => THREAD_STATICS,
                 RefOrigin::Exception => EXCEPTION,
                 RefOrigin::Frame => FRAME,
             };
-            roots.all.push(Root { thread: thread.tid, ..Root::new(kind, reference.address, reference.object) });
+            let root = Root { thread: thread.tid, ..Root::new(kind, reference.address, reference.object) };
+            roots.all.push(if kind == THREAD_STATICS { with_statics(root) } else { root });
         }
     }
     let (queues, broken) = finalizers::read(runtime.gc(), heaps.gc.server, &heaps.gc.segments);

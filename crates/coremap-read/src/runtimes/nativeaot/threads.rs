@@ -26,8 +26,10 @@ pub(super) struct ThreadRef {
 /// Origin of a thread's reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RefOrigin {
-    /// Thread statics.
+    /// The array of thread statics of types with an index.
     Statics,
+    /// The object with the thread statics of all other types.
+    InlinedStatics,
     /// An exception being handled.
     Exception,
     /// A GC frame of the runtime's own code.
@@ -169,7 +171,7 @@ fn statics(runtime: &Runtime<'_>, nodes: &Walks, first: Option<Addr>, out: &mut 
     let Some(first) = first else { return };
     let _ = nodes.begin().follow(first, |at| {
         let view = runtime.view("InlinedThreadStaticRoot", at);
-        out.extend(thread_ref(runtime, view.addr_of("m_threadStaticsBase")?, RefOrigin::Statics));
+        out.extend(thread_ref(runtime, view.addr_of("m_threadStaticsBase")?, RefOrigin::InlinedStatics));
         view.ptr("m_next")
     });
 }

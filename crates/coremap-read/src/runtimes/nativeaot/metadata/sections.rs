@@ -87,7 +87,7 @@ fn read(runtime: &Runtime<'_>, image: AddrRange, at: Addr) -> Option<Sections> {
 }
 
 /// Target of the relative pointer at `offset` in `bytes`, which start at address `at`.
-pub(super) fn relative(at: Addr, bytes: &[u8], offset: usize) -> Option<Addr> {
+pub(in crate::runtimes::nativeaot) fn relative(at: Addr, bytes: &[u8], offset: usize) -> Option<Addr> {
     let distance = u32_at(bytes, offset)? as i32;
     at.checked_add(offset as u64)?.checked_offset(i64::from(distance))
 }
