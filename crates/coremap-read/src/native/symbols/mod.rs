@@ -287,7 +287,7 @@ impl ImageSymbols {
         if out.sources.iter().all(|s| s.text == DYNSYM) {
             unsized_limit = 1;
         }
-        let (data, code) = found.into_iter().partition(PlacedSym::is_data);
+        let (data, code) = found.into_iter().partition(|symbol| symbol.is_data(&parts));
         out.code = Table::build(code, &parts, unsized_limit, &out.sources, memory);
         out.parts = parts;
         let all = union(elf.segments.iter().map(|s| s.range).collect());

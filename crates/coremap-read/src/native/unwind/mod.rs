@@ -5,6 +5,7 @@
 
 mod cfi;
 pub mod code;
+mod replaced_fp;
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 

@@ -90,7 +90,7 @@ impl Census {
             count: usize,
             losses: UnwalkedRanges,
         }
-        let memory = heap.runtime().memory;
+        let memory = heap.runtime().memory();
         let pending = Pending::of(heap);
         let of_part = |mut share: Share, range: &HeapRange| {
             let Share { known, out, count, losses } = &mut share;
@@ -147,7 +147,7 @@ impl Pending {
     }
 
     fn is(&self, heap: &Heap<'_>, at: Addr) -> bool {
-        let flags = self.flags.and_then(|offset| heap.runtime().memory.peek_u32(at.checked_add(offset)?).ok());
+        let flags = self.flags.and_then(|offset| heap.runtime().memory().peek_u32(at.checked_add(offset)?).ok());
         flags.is_some_and(|flags| flags & self.done == 0)
     }
 }

@@ -64,7 +64,7 @@ impl<'p> Code<'p> {
     /// Start of the method that the code at `at` belongs to, and the unwind entry that contains `at`.
     fn root(&self, at: Addr) -> Option<(Addr, AddrRange)> {
         let (range, own) = self.unwinder().entry_at(at)?;
-        let memory = self.names.runtime().memory;
+        let memory = self.names.runtime().memory();
         let Some(own) = own else { return Some((range.start, range)) };
         let mut flags = [0];
         memory.read(own, &mut flags).ok()?;

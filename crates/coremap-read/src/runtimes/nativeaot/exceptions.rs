@@ -60,8 +60,8 @@ impl CrashInfo {
     /// Reads the text. `None` if the runtime wrote none.
     pub(super) fn read(runtime: &Runtime<'_>) -> Option<CrashInfo> {
         let at = runtime.crash_info.or_else(|| search(runtime))?;
-        let len = runtime.memory.readable(at, limits::MAX_CRASH_INFO);
-        let bytes = runtime.memory.bytes(at, usize::try_from(len).ok()?).ok()?;
+        let len = runtime.memory().readable(at, limits::MAX_CRASH_INFO);
+        let bytes = runtime.memory().bytes(at, usize::try_from(len).ok()?).ok()?;
         CrashInfo::parse(bytes.get(..memchr::memchr(0, &bytes)?)?)
     }
 
@@ -95,15 +95,15 @@ fn search(runtime: &Runtime<'_>) -> Option<Addr> {
     let module = runtime.process.modules.get(runtime.module)?;
     let ModuleKind::Elf(image) = &module.kind else { return None };
     let finder = memchr::memmem::Finder::new(BEGIN);
-    for part in image.writable_parts(runtime.memory) {
-        let Ok(bytes) = runtime.memory.look(part.start, part.len() as usize) else { continue };
+    for part in image.writable_parts(runtime.memory()) {
+        let Ok(bytes) = runtime.memory().look(part.start, part.len() as usize) else { continue };
         for i in finder.find_iter(&bytes) {
             let rest = bytes.get(i..).unwrap_or_default();
             let rest = rest.get(..(limits::MAX_CRASH_INFO as usize).min(rest.len())).unwrap_or_default();
             let end = memchr::memchr(0, rest).unwrap_or(0);
             if rest.get(..end).is_some_and(|text| CrashInfo::parse(text).is_some()) {
                 let at = part.start.saturating_add(i as u64);
-                runtime.memory.keep(at, end as u64 + 1);
+                runtime.memory().keep(at, end as u64 + 1);
                 return Some(at);
             }
         }

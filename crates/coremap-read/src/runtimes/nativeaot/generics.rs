@@ -64,16 +64,16 @@ pub(super) fn instance(runtime: &Runtime<'_>, manager: Option<Addr>, at: Addr, f
     let optional = first.checked_add(before * width).filter(|_| has("HasOptionalFields"));
     let more = ["HasOptionalFields", "HasSealedVTableEntries"].iter().filter(|name| has(name)).count() as u64;
     let field = first.checked_add((before + more) * width)?;
-    let definition = if dynamic { runtime.memory.ptr(field).ok()? } else { reference(runtime, field)? };
+    let definition = if dynamic { runtime.memory().ptr(field).ok()? } else { reference(runtime, field)? };
     let own = field.checked_add(width)?;
     let count = parameters(runtime, definition)?;
     let arguments = match (count, dynamic) {
-        (1, true) => runtime.memory.ptr(own).ok().map(|one| vec![one]),
+        (1, true) => runtime.memory().ptr(own).ok().map(|one| vec![one]),
         (1, false) => reference(runtime, own).map(|one| vec![one]),
         (_, true) => {
-            let list = runtime.memory.ptr(own).ok();
+            let list = runtime.memory().ptr(own).ok();
             list.and_then(|list| {
-                (0..u64::from(count)).map(|i| runtime.memory.ptr(list.checked_add(8 * i)?).ok()).collect()
+                (0..u64::from(count)).map(|i| runtime.memory().ptr(list.checked_add(8 * i)?).ok()).collect()
             })
         }
         (_, false) => {
@@ -99,13 +99,13 @@ fn parameters(runtime: &Runtime<'_>, definition: Addr) -> Option<u32> {
 
 /// Target of the relative pointer at `at`.
 pub(super) fn relative(runtime: &Runtime<'_>, at: Addr) -> Option<Addr> {
-    at.checked_offset(i64::from(runtime.memory.u32(at).ok()? as i32))
+    at.checked_offset(i64::from(runtime.memory().u32(at).ok()? as i32))
 }
 
 /// Type that the relative pointer at `at` refers to: directly, or through a cell if its lowest bit is set.
 fn reference(runtime: &Runtime<'_>, at: Addr) -> Option<Addr> {
     let target = relative(runtime, at)?;
-    if target.is_aligned(2) { Some(target) } else { runtime.memory.ptr(target.checked_sub(1)?).ok() }
+    if target.is_aligned(2) { Some(target) } else { runtime.memory().ptr(target.checked_sub(1)?).ok() }
 }
 
 /// Statics of the type at `at`. `None` if it was compiled.
@@ -120,7 +120,7 @@ pub(super) fn own_statics(runtime: &Runtime<'_>, at: Addr, flags: u32) -> Option
     let has = match bit("InOptionalFields") {
         Some(_) => optional_number(runtime, found.optional?)?,
         None => {
-            let own = runtime.memory.u64(next).ok()?;
+            let own = runtime.memory().u64(next).ok()?;
             next = next.checked_add(ABSOLUTE)?;
             own
         }
@@ -129,7 +129,7 @@ pub(super) fn own_statics(runtime: &Runtime<'_>, at: Addr, flags: u32) -> Option
         let at = next;
         (has & bit(name)? != 0).then(|| {
             next = next.saturating_add(ABSOLUTE);
-            runtime.memory.ptr(at).ok()
+            runtime.memory().ptr(at).ok()
         })?
     };
     let (slot, _numbers, thread) = (take("HasGcStatics"), take("HasOtherStatics"), take("HasThreadStatics"));
@@ -139,9 +139,9 @@ pub(super) fn own_statics(runtime: &Runtime<'_>, at: Addr, flags: u32) -> Option
 
 /// The first number of a type's optional fields, whose tag is 0.
 fn optional_number(runtime: &Runtime<'_>, field: Addr) -> Option<u64> {
-    let at = runtime.memory.ptr(field).ok()?;
-    let len = runtime.memory.readable(at, MAX_OPTIONAL);
-    let bytes = runtime.memory.bytes(at, usize::try_from(len).ok()?).ok()?;
+    let at = runtime.memory().ptr(field).ok()?;
+    let len = runtime.memory().readable(at, MAX_OPTIONAL);
+    let bytes = runtime.memory().bytes(at, usize::try_from(len).ok()?).ok()?;
     // The highest bit marks the last field.
     (bytes.first()? & 0x7f == 0).then(|| format::unsigned(&bytes, 1).map(|(number, _)| u64::from(number)))?
 }

@@ -162,7 +162,7 @@ impl Reader<'_, '_> {
             }
             let Some(array) = self.heap.held("AotThreadWaitInfo", info, "_waitedObjects") else { continue };
             let places = (0..u64::from(count)).map(|n| array.saturating_add(ELEMENTS + 8 * n));
-            for object in places.filter_map(|at| runtime.memory.ptr(at).ok()).filter(|at| !at.is_null()) {
+            for object in places.filter_map(|at| runtime.memory().ptr(at).ok()).filter(|at| !at.is_null()) {
                 self.waiting.entry(object).or_default().push(i);
             }
         }
@@ -174,12 +174,12 @@ impl Reader<'_, '_> {
         let runtime = self.heap.runtime();
         let Ok(size) = runtime.layout.size("AotSyncEntry") else { return };
         for table in self.census.of(Part::SyncTable) {
-            let count = runtime.memory.u32(table.addr.saturating_add(COUNT_AT)).map_or(0, u64::from);
+            let count = runtime.memory().u32(table.addr.saturating_add(COUNT_AT)).map_or(0, u64::from);
             // The table's own size bounds it.
             for i in 0..count.min(table.size.checked_div(size).unwrap_or(0)) {
                 let entry = table.addr.saturating_add(ELEMENTS + size * i);
                 let Some(handle) = self.heap.held("AotSyncEntry", entry, "Owner") else { continue };
-                let object = runtime.memory.ptr(handle.align_down(2)).ok().filter(|object| !object.is_null());
+                let object = runtime.memory().ptr(handle.align_down(2)).ok().filter(|object| !object.is_null());
                 let lock = self.heap.held("AotSyncEntry", entry, "Lock");
                 if let Some((object, lock)) = object.zip(lock).filter(|(_, lock)| self.census.is(Part::Lock, *lock)) {
                     self.lock_of.insert(object, lock);
@@ -210,7 +210,7 @@ impl Reader<'_, '_> {
     fn waitable(&self, handle: Addr) -> Option<Addr> {
         let safe = self.heap.held("AotWaitHandle", handle, "_waitHandle")?;
         let slot = self.heap.held("AotSafeHandle", safe, "handle")?;
-        self.heap.runtime().memory.ptr(slot).ok().filter(|object| !object.is_null())
+        self.heap.runtime().memory().ptr(slot).ok().filter(|object| !object.is_null())
     }
 
     /// Threads that wait for a WaitHandle, in the order of its list.

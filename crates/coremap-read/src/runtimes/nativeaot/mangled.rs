@@ -4,7 +4,8 @@
 //! Each character that is no letter or digit became `_`, and the assembly precedes the name. So names are not taken apart:
 //! names that the metadata has are mangled, and compared.
 
-use std::collections::{BTreeSet, HashMap};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::limits;
 use crate::runtimes::nativeaot::naming::{ARITY, instantiated};
@@ -14,6 +15,9 @@ const ARRAY: &str = "__Array<";
 
 /// Separates type arguments.
 const ARGUMENT: &str = "__";
+
+/// Separates an assembly or a namespace from what follows.
+const SEPARATOR: &str = "_";
 
 /// Namespace of the types that have no prefix.
 const SYSTEM: &str = "System_";
@@ -25,6 +29,8 @@ pub(super) struct Mangled {
     known: HashMap<String, Option<Vec<String>>>,
     /// Mangled names of assemblies, each with the separator.
     assemblies: BTreeSet<String>,
+    /// Namespaces of the known types by their mangled form, with the separator.
+    namespaces: BTreeMap<String, String>,
 }
 
 /// The form of a name without its assembly.
@@ -35,6 +41,11 @@ fn mangle(chain: &[String]) -> String {
 impl Mangled {
     /// Adds the name of a type: outer types first, with numbers of parameters.
     pub(super) fn add(&mut self, chain: Vec<String>) {
+        let namespace = chain.first().and_then(|outermost| outermost.rsplit_once('.')).map(|(namespace, _)| namespace);
+        if let Some(namespace) = namespace {
+            let form = mangle(&[namespace.to_owned()]) + SEPARATOR;
+            self.namespaces.entry(form).or_insert_with(|| namespace.to_owned());
+        }
         let known = self.known.entry(mangle(&chain)).or_insert_with(|| Some(chain.clone()));
         if known.as_ref().is_some_and(|before| *before != chain) {
             *known = None;
@@ -59,11 +70,11 @@ impl Mangled {
         if let Some(element) = symbol.strip_prefix(ARRAY).and_then(|rest| rest.strip_suffix('>')) {
             return Some(format!("{}[]", self.parse(element, left)?));
         }
-        let Some(open) = symbol.find('<') else { return Some(instantiated(self.plain(symbol)?, &[])) };
+        let Some(open) = symbol.find('<') else { return Some(instantiated(&self.plain(symbol)?, &[])) };
         let (own, arguments) = (symbol.get(..open)?, symbol.get(open + 1..)?.strip_suffix('>')?);
         let chain = self.plain(own)?;
         let count = chain.iter().filter_map(|name| name.rsplit_once(ARITY)?.1.parse::<usize>().ok()).sum();
-        Some(instantiated(chain, &self.arguments(arguments, count, left)?))
+        Some(instantiated(&chain, &self.arguments(arguments, count, left)?))
     }
 
     /// Takes arguments apart, where the separator may be part of a name.
@@ -90,10 +101,26 @@ impl Mangled {
         None
     }
 
-    fn plain(&self, symbol: &str) -> Option<&[String]> {
+    fn plain(&self, symbol: &str) -> Option<Cow<'_, [String]>> {
         let known = |text: &str| self.known.get(text)?.as_deref();
-        let in_assembly = || self.assemblies.iter().find_map(|assembly| known(symbol.strip_prefix(&**assembly)?));
-        in_assembly().or_else(|| known(&format!("{SYSTEM}{symbol}")))
+        let in_assembly = || self.assemblies.iter().filter_map(|assembly| symbol.strip_prefix(&**assembly));
+        let found = in_assembly().find_map(known).or_else(|| known(&format!("{SYSTEM}{symbol}")));
+        found.map(Cow::Borrowed).or_else(|| in_assembly().find_map(|rest| self.by_namespace(rest)).map(Cow::Owned))
+    }
+
+    /// A type that no metadata has, such as a static class that nothing reflects on. What follows a namespace of other
+    /// types is its name if no character of it was replaced.
+    fn by_namespace(&self, text: &str) -> Option<Vec<String>> {
+        if self.known.contains_key(text) {
+            return None;
+        }
+        let (form, rest) = text.rsplit_once(SEPARATOR).map(|(form, rest)| (format!("{form}{SEPARATOR}"), rest))?;
+        // What precedes may be a type around it as well.
+        let around = form.trim_end_matches(SEPARATOR);
+        if rest.is_empty() || self.known.contains_key(around) {
+            return None;
+        }
+        Some(vec![format!("{}.{rest}", self.namespaces.get(&form)?)])
     }
 }
 
@@ -128,6 +155,10 @@ mod tests {
                 "harbor_Ledger_Shelf_1<S_P_CoreLib_System_Collections_Generic_KeyValuePair_2<String__harbor_Ledger_Entry>>",
                 Some("Ledger.Shelf<System.Collections.Generic.KeyValuePair<System.String, Ledger.Entry>>"),
             ),
+            // Not in the metadata: a namespace of other types, and what may be a nested type or have an underscore.
+            ("harbor_Ledger_Hidden", Some("Ledger.Hidden")),
+            ("harbor_Ledger_Cache_Inner", None),
+            ("harbor_Ledger_Some_Name", None),
             // Two names have this form; no assembly of this name; an unknown argument.
             ("harbor_A_B_C", None),
             ("other_Ledger_Cache", None),

@@ -111,8 +111,8 @@ impl<'p> Names<'p> {
         let mut found: Option<String> = None;
         for segment in image.segments.iter().filter(|s| !s.perms.write && !s.perms.exec) {
             let range = AddrRange::sized(segment.range.start, segment.range.len().min(limits::MAX_AOT_SECTION));
-            for part in self.runtime.memory.readable_parts(range, limits::MAX_AOT_SECTION) {
-                let Ok(bytes) = self.runtime.memory.look(part.start, part.len() as usize) else { continue };
+            for part in self.runtime.memory().readable_parts(range, limits::MAX_AOT_SECTION) {
+                let Ok(bytes) = self.runtime.memory().look(part.start, part.len() as usize) else { continue };
                 for at in finder.find_iter(&bytes) {
                     let rest = bytes.get(at + begins.len()..).unwrap_or_default();
                     let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -120,7 +120,7 @@ impl<'p> Names<'p> {
                         continue;
                     }
                     let len = begins.len() + digits + 1;
-                    self.runtime.memory.keep(part.start.saturating_add(at as u64), len as u64);
+                    self.runtime.memory().keep(part.start.saturating_add(at as u64), len as u64);
                     let version = format!("{release}.{}", String::from_utf8_lossy(rest.get(..digits)?));
                     // Two different strings are ambiguous.
                     if found.as_ref().is_some_and(|other| *other != version) {

@@ -89,7 +89,7 @@ fn elements(
     info: &TypeInfo,
     held: &[(u64, Addr)],
 ) {
-    let memory = aot.runtime().memory;
+    let memory = aot.runtime().memory();
     let Some(elements) = info.elements else { return };
     let Ok(length) = memory.u32(report.object.saturating_add(COUNT_AT)).map(u64::from) else { return };
     report.length = Some(length);

@@ -92,7 +92,7 @@ fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
         };
         let regs = Regs::of_thread(process.arch(), &system.registers);
         let sp = regs.sp();
-        let mut is_read = heap.runtime().memory.readable(sp, WORD) == WORD;
+        let mut is_read = heap.runtime().memory().readable(sp, WORD) == WORD;
         let word =
             |address| Root { thread: Some(tid), interior: true, ..Root::new(RootKind::StackWord, address, Addr::NULL) };
         for (name, value) in
@@ -148,7 +148,7 @@ fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
 
 /// Adds the words of a stack that point into the heap.
 fn words(heap: &Heap<'_>, range: AddrRange, root: impl Fn(Addr) -> Root, out: &mut Vec<Candidate>) {
-    let (memory, space) = (heap.runtime().memory, heap.space());
+    let (memory, space) = (heap.runtime().memory(), heap.space());
     for part in memory.readable_parts(range, limits::MAX_STACK_SCAN) {
         let Ok(bytes) = memory.look(part.start, part.len() as usize) else { continue };
         let skip = part.start.align_up(8).since(part.start) as usize;

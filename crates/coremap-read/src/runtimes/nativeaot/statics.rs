@@ -76,8 +76,8 @@ impl Statics {
         // An array keeps all of them alive, in the order of the rows. It counts where the cells are not in the core.
         let spine = spine(heap, count as u64);
         for (i, cell) in cells.enumerate() {
-            let in_cell = cell.and_then(|cell| runtime.memory.ptr(cell).ok()).filter(|base| is_base(heap, *base));
-            let in_array = || runtime.memory.ptr(spine.as_ref()?.1.saturating_add(ELEMENTS + 8 * i as u64)).ok();
+            let in_cell = cell.and_then(|cell| runtime.memory().ptr(cell).ok()).filter(|base| is_base(heap, *base));
+            let in_array = || runtime.memory().ptr(spine.as_ref()?.1.saturating_add(ELEMENTS + 8 * i as u64)).ok();
             let Some(base) = in_cell.or_else(in_array).filter(|base| is_base(heap, *base)) else { continue };
             let unnamed = || TypeStatics::of(format!("(row {i} of the program's statics)"));
             let own = cell.and_then(|cell| names.of_cell(cell)).cloned().unwrap_or_else(unnamed);
@@ -89,7 +89,9 @@ impl Statics {
     fn made_at_run_time(&mut self, heap: &Heap<'_>) {
         for (address, found) in dynamic_types(heap) {
             let Some(slot) = found.slot else { continue };
-            let Some(base) = heap.runtime().memory.ptr(slot).ok().filter(|base| is_base(heap, *base)) else { continue };
+            let Some(base) = heap.runtime().memory().ptr(slot).ok().filter(|base| is_base(heap, *base)) else {
+                continue;
+            };
             let own = TypeStatics::of(heap.names().of(address));
             self.add(heap, base, SHARED, &own);
         }
@@ -103,8 +105,8 @@ impl Statics {
                 by_index.entry(index).or_insert_with(|| heap.names().of(address));
             }
         }
-        let element = |array: Addr, i: u64| runtime.memory.ptr(array.saturating_add(ELEMENTS + 8 * i)).ok();
-        let count = |array: Addr| u64::from(runtime.memory.u32(array.saturating_add(8)).unwrap_or(0));
+        let element = |array: Addr, i: u64| runtime.memory().ptr(array.saturating_add(ELEMENTS + 8 * i)).ok();
+        let count = |array: Addr| u64::from(runtime.memory().u32(array.saturating_add(8)).unwrap_or(0));
         // The first array is of the program's own TypeManager.
         let mut left = limits::MAX_AOT_THREAD_NODES as u64;
         for found in heap.threads().all.iter().flat_map(|thread| &thread.refs) {
@@ -147,7 +149,7 @@ impl Statics {
         let mut out = NamedStatics { containers: self.containers.clone(), ..NamedStatics::default() };
         for &at in &self.shared {
             let Some(name) = self.names.get(&at) else { continue };
-            let object = heap.runtime().memory.ptr(at).ok().filter(|object| !object.is_null());
+            let object = heap.runtime().memory().ptr(at).ok().filter(|object| !object.is_null());
             let library = is_library(name.trim_start_matches(SHARED).trim_start());
             out.roots.extend(object.map(|object| StaticRoot { name: with_kind(name), object, library }));
         }
@@ -166,7 +168,7 @@ fn is_base(heap: &Heap<'_>, at: Addr) -> bool {
 
 /// The array of all static bases, of which there are `count`, and the array with one element that a handle refers to.
 fn spine(heap: &Heap<'_>, count: u64) -> Option<(Addr, Addr)> {
-    let memory = heap.runtime().memory;
+    let memory = heap.runtime().memory();
     let length = |at: Addr| memory.u32(at.saturating_add(8)).map(u64::from).ok();
     let inner = |outer: Addr| {
         let inner = memory.ptr(outer.saturating_add(ELEMENTS)).ok()?;

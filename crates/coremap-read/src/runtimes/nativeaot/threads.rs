@@ -149,7 +149,7 @@ fn context(runtime: &Runtime<'_>, thread: Addr) -> Option<AllocContext> {
 }
 
 fn thread_ref(runtime: &Runtime<'_>, address: Addr, origin: RefOrigin) -> Option<ThreadRef> {
-    let object = runtime.memory.ptr(address).ok().filter(|object| !object.is_null())?;
+    let object = runtime.memory().ptr(address).ok().filter(|object| !object.is_null())?;
     Some(ThreadRef { address, object, origin })
 }
 

@@ -178,7 +178,7 @@ impl ClrHeap for Heap<'_> {
     }
 
     fn memory(&self) -> &dyn Memory {
-        self.runtime.memory
+        self.runtime.memory()
     }
 
     fn mask(&self) -> u64 {
@@ -191,7 +191,7 @@ impl ClrHeap for Heap<'_> {
 
     fn references(&self, info: &MethodTableInfo) -> Option<References> {
         if !info.free && info.flags & self.runtime.flag("HasPointers") != 0 {
-            return References::read(self.runtime.memory, info.address);
+            return References::read(self.runtime.memory(), info.address);
         }
         // The bit moved once (9.0). An array of references without it shows that it moved again.
         (info.free || !is_array_of_references(&self.runtime, info)).then_some(References::None)
@@ -288,7 +288,7 @@ impl api::Heap for Heap<'_> {
     fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {
         let (length_at, first_char) = self.string_form?;
         let (length_at, first_char) = (string.addr.checked_add(length_at)?, string.addr.checked_add(first_char)?);
-        StringContent::utf16(self.words.get(), self.runtime.memory, length_at, first_char)
+        StringContent::utf16(self.words.get(), self.runtime.memory(), length_at, first_char)
     }
 
     fn walker(&self) -> Box<dyn Walker + '_> {

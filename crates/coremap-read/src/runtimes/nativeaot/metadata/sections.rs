@@ -23,14 +23,14 @@ impl Sections {
         let module = runtime.process.modules.get(runtime.module)?;
         let ModuleKind::Elf(image) = &module.kind else { return None };
         let finder = memchr::memmem::Finder::new(SIGNATURE);
-        for part in image.writable_parts(runtime.memory) {
-            let Ok(bytes) = runtime.memory.look(part.start, part.len() as usize) else { continue };
+        for part in image.writable_parts(runtime.memory()) {
+            let Ok(bytes) = runtime.memory().look(part.start, part.len() as usize) else { continue };
             for i in finder.find_iter(&bytes) {
                 let at = part.start.saturating_add(i as u64);
                 if at.is_aligned(4)
                     && let Some(found) = read(runtime, image.range, at)
                 {
-                    runtime.memory.keep(at, SIGNATURE.len() as u64);
+                    runtime.memory().keep(at, SIGNATURE.len() as u64);
                     return Some(found);
                 }
             }
@@ -47,7 +47,7 @@ impl Sections {
     /// Start and bytes of a section.
     pub(in crate::runtimes::nativeaot) fn bytes(&self, runtime: &Runtime<'_>, name: &str) -> Option<(Addr, Vec<u8>)> {
         let range = self.section_range(runtime, name).filter(|range| range.len() <= limits::MAX_AOT_SECTION)?;
-        Some((range.start, runtime.memory.bytes(range.start, range.len() as usize).ok()?))
+        Some((range.start, runtime.memory().bytes(range.start, range.len() as usize).ok()?))
     }
 }
 

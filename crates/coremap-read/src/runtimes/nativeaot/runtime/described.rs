@@ -66,6 +66,8 @@ pub(super) enum Search {
     None,
     /// The main descriptor, and whether it is exported.
     Found(Described, bool),
+    /// A descriptor is exported, but not in the core.
+    NoData,
     /// A descriptor without text, which no bundled copy fits: its bytes and its number of pointers.
     Unknown(u32, usize),
 }
@@ -125,6 +127,9 @@ pub(super) fn search(memory: &dyn Memory, image: &ElfImage) -> Search {
     }
     let places = exported.map_or_else(|| magic_places(memory, image), |symbol| vec![symbol.addr]);
     let mut unknown = Search::None;
+    if exported.is_some_and(|symbol| memory.readable(symbol.addr, 1) == 0) {
+        return Search::NoData;
+    }
     for at in places {
         match Described::read(memory, at) {
             Some(Ok(found)) if found.layout.text("RuntimeFlavor") == Some(NATIVE_AOT) => {

@@ -2,15 +2,20 @@
 //!
 //! The second way is needed for libraries that restrict their exports, and if the symbol table is not in the core.
 
+use std::sync::Arc;
+
 use super::Runtime;
 use super::described::{self, Described};
 use super::entries;
+use super::file_data::FileData;
 use super::header::{COOKIE, Header, HeaderError, NamedEntries};
 use crate::addr::Addr;
 use crate::diag::{Warning, WarningCode};
 use crate::image::elf::ElfImage;
 use crate::image::{Module, ModuleKind, symbols};
-use crate::layout::{DOTNET_ARM64, DOTNET_X64, Layout, NATIVEAOT, NATIVEAOT_11, NATIVEAOT_BY_HEADER, Table};
+use crate::layout::{
+    DESCRIPTOR_SYMBOL, DOTNET_ARM64, DOTNET_X64, Layout, NATIVEAOT, NATIVEAOT_11, NATIVEAOT_BY_HEADER, Table,
+};
 use crate::limits;
 use crate::memory::Memory;
 use crate::phase::Phase;
@@ -38,31 +43,36 @@ pub(in crate::runtimes::nativeaot) fn detect(process: &Process) -> Vec<Detection
 
 fn detect_module<'p>(process: &'p Process, index: usize, module: &Module) -> Option<Detection<'p>> {
     let ModuleKind::Elf(image) = &module.kind else { return None };
-    let memory = &process.memory;
+    let data = Arc::new(data(process, module, image));
+    let memory = data.memory();
     let exported = symbols::find(memory, image, SYMBOL).map(|symbol| symbol.addr);
     let unusable = |why: &OpenError| {
         let (code, message) = (WarningCode::NativeaotUnusable, format!("{}: NativeAOT: {why}", module.path));
         Some(Detection::Unusable(Warning { code, message, is_partial: why.is_damage() }))
     };
     if let Some(at) = exported {
-        return match open(process, index, module, image, at, "exported") {
+        if memory.readable(at, 1) == 0 {
+            return unusable(&OpenError::NoData);
+        }
+        return match open(process, &data, index, module, image, at, "exported") {
             Ok(runtime) => Some(Detection::Found(Box::new(runtime))),
             Err(e) => unusable(&e),
         };
     }
     match described::search(memory, image) {
         described::Search::Found(found, exported) => {
-            return match open_described(process, index, module, image, &found, exported) {
+            return match open_described(process, &data, index, module, image, &found, exported) {
                 Ok(runtime) => Some(Detection::Found(Box::new(runtime))),
                 Err(e) => unusable(&e),
             };
         }
         described::Search::Unknown(size, pointers) => return unusable(&OpenError::NoText(size, pointers)),
+        described::Search::NoData => return unusable(&OpenError::NoData),
         described::Search::None => {}
     }
     let mut why = None;
     for at in search(memory, image) {
-        match open(process, index, module, image, at, "by its shape") {
+        match open(process, &data, index, module, image, at, "by its shape") {
             Ok(runtime) => return Some(Detection::Found(Box::new(runtime))),
             Err(OpenError::Header(HeaderError::None)) => {}
             // The four letters alone prove nothing.
@@ -71,6 +81,25 @@ fn detect_module<'p>(process: &'p Process, index: usize, module: &Module) -> Opt
         }
     }
     unusable(&why?)
+}
+
+/// The process's memory. If the description of a runtime is exported, but not in the core, the module's data is its
+/// file's.
+fn data<'p>(process: &'p Process, module: &Module, image: &ElfImage) -> FileData<'p> {
+    let memory = &process.memory;
+    let symbols = [SYMBOL, DESCRIPTOR_SYMBOL].into_iter().filter_map(|name| symbols::find(memory, image, name));
+    let missing = symbols.into_iter().any(|symbol| memory.readable(symbol.addr, 1) == 0);
+    let read = || {
+        let data = FileData::read(process, module, image)?;
+        let why = format!(
+            "{}: its writable data is not in the core, and is read from the program's file. Variables there have the values \
+             that the program was linked with",
+            module.path
+        );
+        process.diag.note(WarningCode::NativeaotData, why);
+        Some(data)
+    };
+    missing.then(read).flatten().unwrap_or_else(|| FileData::none(process))
 }
 
 /// Addresses in the module's data that start with the header's cookie.
@@ -103,6 +132,11 @@ enum OpenError {
     #[error("{0}")]
     Wrong(&'static str),
     #[error(
+        "its description is in writable data that is not in the core. Give the folder of the program's file with \
+         --symbols DIR"
+    )]
+    NoData,
+    #[error(
         "the text of its contract descriptor ({0} bytes, {1} pointers) is not in the core, and coremap has no copy of \
          this size. Give the folder of the program's file with --symbols DIR"
     )]
@@ -116,20 +150,22 @@ impl OpenError {
     fn is_damage(&self) -> bool {
         match self {
             OpenError::Header(HeaderError::Wrong(_)) | OpenError::Wrong(_) => true,
-            OpenError::Header(_) | OpenError::Missing(_) | OpenError::NoText(..) | OpenError::Layout(_) => false,
+            OpenError::Header(_) | OpenError::Missing(_) | OpenError::NoData | OpenError::NoText(..) => false,
+            OpenError::Layout(_) => false,
         }
     }
 }
 
 fn open<'p>(
     process: &'p Process,
+    data: &Arc<FileData<'p>>,
     index: usize,
     module: &Module,
     image: &ElfImage,
     at: Addr,
     found: &str,
 ) -> Result<Runtime<'p>, OpenError> {
-    let memory = &process.memory;
+    let memory = data.memory();
     let header = Header::read(memory, image.range, at)?;
     let NamedEntries { layout: own, globals, how } = header.named(memory)?;
     let global = |name: &'static str| globals.get(name).copied().ok_or(OpenError::Missing(name));
@@ -149,10 +185,9 @@ fn open<'p>(
     let release = entries::of(header.major).map(|list| &*list.release);
     let source = format!("{} ({found}, {how}), GC by its GcDacVars as in {table}", own.id);
     let (path, range) = (module.path.to_string(), module.range);
-    let process_memory: &dyn Memory = memory;
     Ok(Runtime {
         process,
-        memory: process_memory,
+        data: data.clone(),
         module: index,
         path,
         range,
@@ -171,13 +206,14 @@ fn open<'p>(
 /// Opens a runtime by its contract descriptor.
 fn open_described<'p>(
     process: &'p Process,
+    data: &Arc<FileData<'p>>,
     index: usize,
     module: &Module,
     image: &ElfImage,
     main: &Described,
     exported: bool,
 ) -> Result<Runtime<'p>, OpenError> {
-    let memory: &dyn Memory = &process.memory;
+    let memory = data.memory();
     let value = |name: &'static str| main.value(memory, name).ok_or(OpenError::Missing(name));
     let free = value("FreeObjectMethodTable")?;
     if !image.range.contains(free) {
@@ -193,7 +229,7 @@ fn open_described<'p>(
     let (found, id) = (if exported { "exported" } else { "by its first bytes" }, &main.layout.id);
     Ok(Runtime {
         process,
-        memory,
+        data: data.clone(),
         module: index,
         path: module.path.to_string(),
         range: module.range,

@@ -4,9 +4,13 @@
 mod described;
 mod detect;
 mod entries;
+mod file_data;
 mod header;
 
 pub(super) use detect::{Detection, detect};
+use file_data::FileData;
+
+use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::layout::{Layout, StructView, ViewError};
@@ -18,8 +22,8 @@ use crate::runtimes::clr_gc::Gc;
 pub struct Runtime<'p> {
     /// The process.
     pub process: &'p Process,
-    /// Memory of the process.
-    pub memory: &'p dyn Memory,
+    /// Memory of the process, and what is from the program's file.
+    data: Arc<FileData<'p>>,
     /// Index of its module.
     pub module: usize,
     /// Path of its module.
@@ -47,6 +51,11 @@ pub struct Runtime<'p> {
 }
 
 impl<'p> Runtime<'p> {
+    /// Memory of the process. Data that the core lacks may be from the program's file.
+    pub(super) fn memory(&self) -> &dyn Memory {
+        self.data.memory()
+    }
+
     /// Name and release for warnings, such as `NativeAOT 9.0`.
     pub fn name(&self) -> String {
         match self.release {
@@ -56,7 +65,7 @@ impl<'p> Runtime<'p> {
     }
 
     pub(super) fn view<'a>(&'a self, kind: &'a str, addr: Addr) -> StructView<'a> {
-        StructView::new(self.memory, &self.layout, kind, addr)
+        StructView::new(self.memory(), &self.layout, kind, addr)
     }
 
     /// Address of the ThreadStore.
@@ -66,7 +75,7 @@ impl<'p> Runtime<'p> {
 
     /// Access to the runtime's GC.
     pub(super) fn gc(&self) -> Gc<'_> {
-        Gc { memory: self.memory, layout: &self.layout, vars: Some(self.gc_dac_vars) }
+        Gc { memory: self.memory(), layout: &self.layout, vars: Some(self.gc_dac_vars) }
     }
 
     /// A bit or mask of a MethodTable's flags, by its name in the layout. 0 if it is missing.
