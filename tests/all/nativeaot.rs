@@ -158,7 +158,7 @@ fn references_of_8_are_followed() {
     for field in statics.iter().take(12) {
         let found = ask(OLD, &["gcroot", field["object"].as_str().unwrap()]);
         let text = found["paths"].to_string();
-        assert!(text.contains("StrongHandle") && text.contains("(static fields)"), "{field}: {text}");
+        assert!(text.contains("\"Statics\"") && text.contains("(static fields)"), "{field}: {text}");
     }
 }
 
@@ -182,7 +182,7 @@ fn without_handles_nothing_is_called_unreachable() {
     let (map, first) = with(FULL, |aot| {
         let runtime = aot.runtime();
         let map = runtime.gc_dac_vars.get() + runtime.layout.positive("GcDacVars", "handle_table_map").unwrap();
-        (map, runtime.memory.u64(Addr::new(map)).unwrap())
+        (map, runtime.memory().u64(Addr::new(map)).unwrap())
     });
     for (at, word) in [(map, 0), (first, 0)] {
         let answer = ask_patched(FULL, &[(at, word)], &["retained"]);
@@ -207,7 +207,7 @@ fn arrays_of_references_without_references_are_noticed() {
     let stat = ask(FULL, &["heapstat"]);
     let array = list(&stat["types"]).iter().find(|row| row["type"] == "P.CacheEntry[]").unwrap();
     let at = real::hex(&array["method_table"]);
-    let head = with(FULL, |aot| aot.runtime().memory.u64(Addr::new(at)).unwrap());
+    let head = with(FULL, |aot| aot.runtime().memory().u64(Addr::new(at)).unwrap());
     // 9.0 has HasPointers in bit 24.
     assert!(head & 1 << 24 != 0);
     let answer = ask_patched(FULL, &[(at, head & !(1 << 24))], &["retained"]);

@@ -1,6 +1,7 @@
 //! Roots: handles, references of threads, objects whose finalizer is due, and references on stacks.
 //!
-//! Statics are in objects of their own, in an array that a handle keeps alive. Each word of a stack that points into an
+//! Statics are in objects of their own, in an array that a handle keeps alive; each of these objects is a root too. Each
+//! word of a stack that points into an
 //! object is taken as a reference, since the GC maps of NativeAOT's frames are not read.
 
 use std::collections::HashMap;
@@ -13,10 +14,12 @@ use crate::runtimes::api::{FINALIZER_QUEUE, FREE, Handle, Heap as _, Root, RootK
 use crate::runtimes::clr_gc::{finalizers, lacks_handles};
 use crate::runtimes::nativeaot::claim::Heaps;
 use crate::runtimes::nativeaot::heap::Heap;
+use crate::runtimes::nativeaot::statics::{CompiledBase, compiled_bases};
 use crate::runtimes::nativeaot::threads::{AotThread, RefOrigin, Threads};
 use crate::targets::Thread;
 use crate::units::count;
 
+const STATICS: RootKind = RootKind::Of(u8::MAX - 4, "Statics");
 const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 3, "ThreadStatics");
 const EXCEPTION: RootKind = RootKind::Of(u8::MAX - 2, "Exception");
 const FRAME: RootKind = RootKind::Of(u8::MAX - 1, "GCFrame");
@@ -45,6 +48,10 @@ pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, (handles, broken): (&[Handle
     let kept = handles.iter().filter(|h| h.kind.keeps());
     let with_statics = |root| Root { static_arrays: STATIC_ARRAYS, ..root };
     roots.all.extend(kept.map(|h| with_statics(Root::new(h.kind.root_kind(), h.address, h.object))));
+    // An array that a handle refers to has them too. As roots of their own, each is on a path.
+    let statics = compiled_bases(heap).0;
+    let root = |found: &CompiledBase| Root { static_arrays: 1, ..Root::new(STATICS, found.cell, found.base) };
+    roots.all.extend(statics.iter().map(root));
     match (threads.all.is_empty(), threads.notes.is_empty()) {
         (true, _) => roots.lacks("threads and their stacks"),
         (false, false) => roots.lacks("some threads"),

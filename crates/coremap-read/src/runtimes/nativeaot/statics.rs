@@ -69,18 +69,10 @@ impl Statics {
 
     /// Statics of types that the compiler made, row by row.
     fn compiled(&mut self, heap: &Heap<'_>, names: &StaticNames) {
-        let runtime = heap.runtime();
-        let Some((at, rows)) = heap.names().sections().and_then(|all| all.bytes(runtime, "GcStatics")) else { return };
-        let count = rows.len() / 4;
-        let cells = (0..count).map(|i| relative(at, &rows, 4 * i));
-        // An array keeps all of them alive, in the order of the rows. It counts where the cells are not in the core.
-        let spine = spine(heap, count as u64);
-        for (i, cell) in cells.enumerate() {
-            let in_cell = cell.and_then(|cell| runtime.memory().ptr(cell).ok()).filter(|base| is_base(heap, *base));
-            let in_array = || runtime.memory().ptr(spine.as_ref()?.1.saturating_add(ELEMENTS + 8 * i as u64)).ok();
-            let Some(base) = in_cell.or_else(in_array).filter(|base| is_base(heap, *base)) else { continue };
-            let unnamed = || TypeStatics::of(format!("(row {i} of the program's statics)"));
-            let own = cell.and_then(|cell| names.of_cell(cell)).cloned().unwrap_or_else(unnamed);
+        let (bases, spine) = compiled_bases(heap);
+        for CompiledBase { row, cell, base } in bases {
+            let unnamed = || TypeStatics::of(format!("(row {row} of the program's statics)"));
+            let own = names.of_cell(cell).cloned().unwrap_or_else(unnamed);
             self.add(heap, base, SHARED, &own);
         }
         self.containers.extend(spine.into_iter().flat_map(|(outer, inner)| [outer, inner]));
@@ -155,6 +147,36 @@ impl Statics {
         }
         out
     }
+}
+
+/// The object with the statics of one type that the compiler made.
+pub(super) struct CompiledBase {
+    row: usize,
+    /// The cell that refers to it.
+    pub(super) cell: Addr,
+    pub(super) base: Addr,
+}
+
+/// The objects of section 201, and the two arrays that keep them alive.
+pub(super) fn compiled_bases(heap: &Heap<'_>) -> (Vec<CompiledBase>, Option<(Addr, Addr)>) {
+    let runtime = heap.runtime();
+    let Some((at, rows)) = heap.names().sections().and_then(|all| all.bytes(runtime, "GcStatics")) else {
+        return (Vec::new(), None);
+    };
+    let count = rows.len() / 4;
+    // An array keeps all of them alive, in the order of the rows. It counts where the cells are not in the core.
+    let spine = spine(heap, count as u64);
+    let of_row = |row: usize| {
+        let cell = relative(at, &rows, row.checked_mul(4)?)?;
+        let in_cell = runtime.memory().ptr(cell).ok().filter(|base| is_base(heap, *base));
+        if let Some(base) = in_cell {
+            return Some(CompiledBase { row, cell, base });
+        }
+        let place = spine.as_ref()?.1.saturating_add(ELEMENTS + 8 * row as u64);
+        let base = runtime.memory().ptr(place).ok().filter(|base| is_base(heap, *base))?;
+        Some(CompiledBase { row, cell, base })
+    };
+    ((0..count).filter_map(of_row).collect(), spine)
 }
 
 /// Words before the name of a variable.

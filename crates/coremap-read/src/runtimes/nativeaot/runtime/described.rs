@@ -49,6 +49,9 @@ const SAME: [(&str, &str); 8] = [
     ("g_heaps", "Heaps"),
 ];
 
+/// Name of a generation in the GC's descriptor.
+const GENERATION: &str = "Generation";
+
 /// How many of [`SAME`] must agree.
 const MIN_SAME: usize = 3;
 
@@ -161,7 +164,7 @@ pub(super) fn gc_dac_vars(memory: &dyn Memory, image: &ElfImage, gc: &Described,
         for (i, pair) in words.windows(2).enumerate() {
             // Cheap tests first: u8 major, u8 minor, six bytes 0, and the size of a generation.
             let [head, size] = [pair.first(), pair.get(1)].map(|word| word.copied().unwrap_or(0));
-            if head >> 16 != 0 || head & 0xff == 0 || Some(size) != gc.layout.size("Generation").ok() {
+            if head >> 16 != 0 || head & 0xff == 0 || Some(size) != gc.layout.size(GENERATION).ok() {
                 continue;
             }
             let at = start.saturating_add(8 * i as u64);

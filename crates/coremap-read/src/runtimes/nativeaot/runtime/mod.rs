@@ -52,7 +52,7 @@ pub struct Runtime<'p> {
 
 impl<'p> Runtime<'p> {
     /// Memory of the process. Data that the core lacks may be from the program's file.
-    pub(super) fn memory(&self) -> &dyn Memory {
+    pub fn memory(&self) -> &dyn Memory {
         self.data.memory()
     }
 
