@@ -101,7 +101,7 @@ impl Asked {
             self.function(&text[pair[0]..pair[1]], pair[0], &mut free);
         }
         // Files that use no layout have names of other things.
-        if ["layout", "StructView", ".view(", ".held("].iter().any(|word| text.contains(word)) {
+        if ["layout", "StructView", ".view(", ".held(", ".bytes(runtime"].iter().any(|word| text.contains(word)) {
             self.texts.extend(free.into_values());
         }
     }

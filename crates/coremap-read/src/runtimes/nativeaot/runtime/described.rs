@@ -52,6 +52,12 @@ const SAME: [(&str, &str); 8] = [
 /// Name of a generation in the GC's descriptor.
 const GENERATION: &str = "Generation";
 
+/// Sizes of a row in the header of compiled code, in bytes.
+const ROW_SIZES: [u8; 2] = [16, 24];
+
+/// A type that only the main descriptor has.
+const THREAD: &str = "Thread";
+
 /// How many of [`SAME`] must agree.
 const MIN_SAME: usize = 3;
 
@@ -68,7 +74,9 @@ pub(super) enum Search {
     /// No descriptor of NativeAOT.
     None,
     /// The main descriptor, and whether it is exported.
-    Found(Described, bool),
+    Found(Box<Described>, bool),
+    /// Only the GC's descriptor: the program was published without debugger support.
+    NoMain,
     /// A descriptor is exported, but not in the core.
     NoData,
     /// A descriptor without text, which no bundled copy fits: its bytes and its number of pointers.
@@ -102,6 +110,11 @@ impl Described {
         Described::read(memory, self.value(memory, &format!("{SUB_DESCRIPTOR}{name}"))?)?.ok()
     }
 
+    /// Whether it is the part of the GC.
+    fn is_of_gc(&self) -> bool {
+        self.layout.contract("GC").is_some() && !self.layout.offsets().any(|(kind, ..)| kind == THREAD)
+    }
+
     /// Version of .NET. A bundled copy does not say it: later releases may have a text of the same size.
     pub(super) fn version(&self) -> Option<String> {
         const MAX: usize = 64;
@@ -133,17 +146,34 @@ pub(super) fn search(memory: &dyn Memory, image: &ElfImage) -> Search {
     if exported.is_some_and(|symbol| memory.readable(symbol.addr, 1) == 0) {
         return Search::NoData;
     }
+    let (mut gc, mut others) = (0, 0);
     for at in places {
         match Described::read(memory, at) {
             Some(Ok(found)) if found.layout.text("RuntimeFlavor") == Some(NATIVE_AOT) => {
-                return Search::Found(found, exported.is_some());
+                return Search::Found(Box::new(found), exported.is_some());
             }
-            // By its bytes alone it may be any descriptor: the GC's, or of a CoreCLR that is part of the program.
+            // By its bytes alone it may be any descriptor, such as that of a CoreCLR that is part of the program.
             Some(Err(head)) if exported.is_some() => unknown = Search::Unknown(head.size, head.pointers.len()),
-            Some(_) | None => {}
+            Some(Ok(found)) if found.is_of_gc() => gc += 1,
+            // Types of the program.
+            Some(Ok(found)) if found.head.pointers.is_empty() => {}
+            Some(_) => others += 1,
+            None => {}
         }
     }
-    unknown
+    // The GC may be a library of its own, without compiled code.
+    if gc > 0 && others == 0 && has_compiled_code(memory, image) { Search::NoMain } else { unknown }
+}
+
+/// Whether the module's data has the header of compiled code: `RTR\0`, then u16 major, and the size of its rows.
+fn has_compiled_code(memory: &dyn Memory, image: &ElfImage) -> bool {
+    image.writable_words(memory).any(|(_, words)| {
+        let pairs = words.windows(2).filter_map(|pair| Some((pair.first()?.to_le_bytes(), pair.get(1)?.to_le_bytes())));
+        pairs.into_iter().any(|(head, rest)| {
+            let [b'R', b'T', b'R', 0, major, 0, ..] = head else { return false };
+            major > 0 && ROW_SIZES.contains(&rest[6])
+        })
+    })
 }
 
 /// Addresses in the module's data where a descriptor may begin.
@@ -210,7 +240,10 @@ mod tests {
             // Pointer 0 is unused.
             assert_eq!(found.variable("ThreadStore"), Some(Addr::new(1)));
             assert_eq!(found.variable("subDescriptor.GC"), Some(Addr::new(8)));
-            assert_eq!(found.version(), None);
+            assert_eq!((found.version(), found.is_of_gc()), (None, false));
+        }
+        for (size, count) in [(2280, 25), (2134, 12)] {
+            assert!(described(size, count).is_some_and(|gc| gc.is_of_gc()), "{size}");
         }
         Ok(())
     }

@@ -67,6 +67,7 @@ fn detect_module<'p>(process: &'p Process, index: usize, module: &Module) -> Opt
             };
         }
         described::Search::Unknown(size, pointers) => return unusable(&OpenError::NoText(size, pointers)),
+        described::Search::NoMain => return unusable(&OpenError::NoMain),
         described::Search::NoData => return unusable(&OpenError::NoData),
         described::Search::None => {}
     }
@@ -137,6 +138,11 @@ enum OpenError {
     )]
     NoData,
     #[error(
+        "it was published without a description for debuggers (DebuggerSupport=false), so its heap and threads are not \
+         read"
+    )]
+    NoMain,
+    #[error(
         "the text of its contract descriptor ({0} bytes, {1} pointers) is not in the core, and coremap has no copy of \
          this size. Give the folder of the program's file with --symbols DIR"
     )]
@@ -150,7 +156,11 @@ impl OpenError {
     fn is_damage(&self) -> bool {
         match self {
             OpenError::Header(HeaderError::Wrong(_)) | OpenError::Wrong(_) => true,
-            OpenError::Header(_) | OpenError::Missing(_) | OpenError::NoData | OpenError::NoText(..) => false,
+            OpenError::Header(_)
+            | OpenError::Missing(_)
+            | OpenError::NoData
+            | OpenError::NoMain
+            | OpenError::NoText(..) => false,
             OpenError::Layout(_) => false,
         }
     }
