@@ -6,12 +6,12 @@
 //!
 //! Structures: System V ABI, symbol table.
 
+mod debug_classes;
 mod demangle;
 mod dynamic;
 mod files;
 mod lines;
 mod plt;
-mod static_members;
 mod table;
 mod tls;
 
@@ -32,8 +32,8 @@ use files::File;
 use plt::{Slots, Target};
 use table::{Bytes, Entry, Names, PlacedSym, Source, Strings, Table};
 
+pub use debug_classes::{DebugClass, StaticPlace, debug_classes};
 pub use lines::source_lines;
-pub use static_members::{StaticClass, StaticPlace, static_classes};
 pub use tls::thread_local;
 
 /// Returns the name of a C++ type, as in `std::type_info`, in the form that C++ writes it.

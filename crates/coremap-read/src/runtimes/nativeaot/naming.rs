@@ -4,6 +4,7 @@
 //! `System.Collections.Generic.Dictionary<System.String, P.CacheEntry>`.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
@@ -12,6 +13,7 @@ use crate::diag::WarningCode;
 use crate::image::ModuleKind;
 use crate::limits;
 use crate::native::NativeSymbols;
+use crate::native::symbols::{DebugClass, debug_classes};
 use crate::phase::Phase;
 use crate::runtimes::nativeaot::generics;
 use crate::runtimes::nativeaot::heap::{element_type, read_method_table};
@@ -37,6 +39,9 @@ const ARRAY: &str = "__Array<";
 /// Separates a generic type's name from its number of parameters.
 pub(super) const ARITY: char = '`';
 
+/// Maximum number of classes from a class to System.Object.
+const MAX_BASES: usize = 64;
+
 /// Maximum nesting of type arguments that are printed.
 const MAX_DEPTH: u32 = 8;
 
@@ -47,13 +52,14 @@ pub(super) struct Names<'p> {
     metadata: OnceLock<Option<Metadata>>,
     symbols: OnceLock<NativeSymbols<'p>>,
     version: OnceLock<Option<(String, &'static str)>>,
+    classes: OnceLock<HashMap<String, DebugClass>>,
     known: Mutex<HashMap<Addr, Option<String>>>,
 }
 
 impl<'p> Names<'p> {
     pub(super) fn new(runtime: Arc<Runtime<'p>>) -> Names<'p> {
-        let (sections, metadata, symbols, version) = Default::default();
-        Names { runtime, sections, metadata, symbols, version, known: Mutex::default() }
+        let (sections, metadata, symbols, version, classes) = Default::default();
+        Names { runtime, sections, metadata, symbols, version, classes, known: Mutex::default() }
     }
 
     pub(super) fn runtime(&self) -> &Arc<Runtime<'p>> {
@@ -200,6 +206,38 @@ impl<'p> Names<'p> {
         self.symbols.get_or_init(|| NativeSymbols::new(self.runtime.process))
     }
 
+    /// Classes of the debug file, by their mangled names.
+    pub(super) fn classes(&self) -> &HashMap<String, DebugClass> {
+        self.classes.get_or_init(|| {
+            let module = self.runtime.process.modules.get(self.runtime.module);
+            let all = module.map_or_else(Vec::new, |module| debug_classes(self.runtime.process, module));
+            // A class may be in several units, and have its variables in one of them.
+            let mut out: HashMap<String, DebugClass> = HashMap::new();
+            for class in all {
+                match out.entry(class.name.clone()) {
+                    Entry::Vacant(new) => drop(new.insert(class)),
+                    Entry::Occupied(mut known) if known.get().places.is_empty() && !class.places.is_empty() => {
+                        known.insert(class);
+                    }
+                    Entry::Occupied(_) => {}
+                }
+            }
+            out
+        })
+    }
+
+    /// Name of the field at `offset` of a class, by the debug file: inside a value type with the distance from its start.
+    pub(super) fn field(&self, at: Addr, offset: u64) -> Option<String> {
+        let flags = read_method_table(&self.runtime, at).ok().flatten()?.flags;
+        // Fields of value types are counted from another place.
+        if element_type(&self.runtime, flags) != self.runtime.flag("ElementClass") {
+            return None;
+        }
+        let symbol = self.symbols().resolve_data(at).filter(|symbol| symbol.offset == 0)?;
+        let class = symbol.raw.strip_prefix(VTABLE)?.trim_start_matches(|c: char| c.is_ascii_digit());
+        field_of(self.classes(), class, offset)
+    }
+
     /// Name from the symbol of the MethodTable, as the compiler writes it.
     fn by_symbol(&self, at: Addr) -> Option<String> {
         let found = self.symbols().resolve_data(at).filter(|symbol| symbol.offset == 0)?;
@@ -230,6 +268,23 @@ impl<'p> Names<'p> {
     pub(super) fn is_of_statics(&self, at: Addr, flags: u32) -> bool {
         let base = |at: Addr| self.runtime.view("MethodTable", at).ptr("m_pBaseType").ok();
         self.has_no_class(flags) && base(at).and_then(base).is_some_and(Addr::is_null)
+    }
+}
+
+/// The field at `offset` of a class or of its bases.
+fn field_of(classes: &HashMap<String, DebugClass>, class: &str, offset: u64) -> Option<String> {
+    let mut best: Option<&(u64, String)> = None;
+    let mut next = Some(class);
+    for _ in 0..MAX_BASES {
+        let Some(class) = next.and_then(|name| classes.get(name)) else { break };
+        let before = class.fields.iter().filter(|(at, _)| *at <= offset);
+        best = before.chain(best).max_by_key(|(at, _)| *at);
+        next = class.base.as_deref();
+    }
+    let (at, name) = best?;
+    match offset - at {
+        0 => Some(name.clone()),
+        more => Some(format!("{name}.+{more:#x}")),
     }
 }
 
@@ -287,6 +342,24 @@ mod tests {
         assert_eq!(written(&["A.Dictionary`2", "Entry"], &["K", "V"]), "A.Dictionary<K, V>.Entry");
         assert_eq!(written(&["A.Outer`1", "Inner`1"], &["K", "V"]), "A.Outer<K>.Inner<V>");
         assert_eq!(written(&["A.List`1"], &["?"]), "A.List<?>");
+    }
+
+    #[test]
+    fn fields_of_a_class_and_of_its_bases() {
+        let class = |base: Option<&str>, fields: &[(u64, &str)]| DebugClass {
+            base: base.map(str::to_owned),
+            fields: fields.iter().map(|&(at, name)| (at, name.to_owned())).collect(),
+            ..DebugClass::default()
+        };
+        let classes = HashMap::from([
+            ("Derived".to_owned(), class(Some("Base"), &[(24, "Own"), (48, "Last")])),
+            ("Base".to_owned(), class(Some("Base"), &[(8, "Name"), (16, "Next")])),
+        ]);
+        let field = |name: &str, at| field_of(&classes, name, at);
+        assert_eq!(field("Derived", 16).as_deref(), Some("Next"));
+        assert_eq!(field("Derived", 24).as_deref(), Some("Own"));
+        assert_eq!(field("Derived", 40).as_deref(), Some("Own.+0x10"));
+        assert_eq!((field("Derived", 4), field("Unknown", 8)), (None, None));
     }
 
     #[test]

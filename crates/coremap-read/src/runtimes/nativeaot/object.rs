@@ -1,6 +1,6 @@
-//! Shows one object: a string's text, an array's elements, or the references in other objects by offset.
+//! Shows one object: a string's text, an array's elements, or the references in other objects.
 //!
-//! NativeAOT's metadata has no field offsets, so fields have no names.
+//! NativeAOT's metadata has no field offsets, so fields have names only by the program's debug file.
 
 use crate::addr::Addr;
 use crate::facts::{ElementRow, FieldRow, ObjectReport};
@@ -43,7 +43,16 @@ pub(super) fn object(aot: &NativeAot<'_>, addr: Addr) -> Option<ObjectReport> {
     });
     match info.elements {
         Some(_) => elements(aot, &mut names, &mut report, &info, &held),
-        None => report.fields = held.iter().map(|&(offset, value)| field(&mut names, target, offset, value)).collect(),
+        None => {
+            let row = |&(offset, value): &(u64, Addr)| {
+                let row = field(&mut names, target, offset, value);
+                match heap.field_name(node.kind, offset) {
+                    Some(name) => FieldRow { name, ..row },
+                    None => row,
+                }
+            };
+            report.fields = held.iter().map(row).collect();
+        }
     }
     Some(report)
 }

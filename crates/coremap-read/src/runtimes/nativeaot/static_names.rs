@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::{Addr, AddrRange};
 use crate::image::ModuleKind;
-use crate::native::symbols::{StaticClass, static_classes};
+use crate::native::symbols::DebugClass;
 use crate::runtimes::nativeaot::mangled::Mangled;
 use crate::runtimes::nativeaot::metadata::{format, relative};
 use crate::runtimes::nativeaot::methods;
@@ -193,7 +193,7 @@ impl Fields {
         // A variable of a thread static of shared code has the address of a row there.
         let rows = names.sections().and_then(|all| all.section_range(runtime, "ThreadStatics"));
         let placed = |address: u64| Addr::new(image.bias.wrapping_add(address));
-        for class in static_classes(runtime.process, module) {
+        for class in names.classes().values() {
             out.add(class, placed, &cells, rows);
         }
         out
@@ -201,13 +201,13 @@ impl Fields {
 
     fn add(
         &mut self,
-        class: StaticClass,
+        class: &DebugClass,
         placed: impl Fn(u64) -> Addr,
         cells: &std::collections::HashSet<Addr>,
         rows: Option<AddrRange>,
     ) {
         let (mut plain, mut through) = (0, Vec::new());
-        for place in class.places {
+        for place in &class.places {
             let at = placed(place.address);
             if rows.is_some_and(|rows| rows.contains(at)) {
                 continue;
@@ -218,12 +218,12 @@ impl Fields {
                 _ => {}
             }
         }
-        let mut members = class.members.into_iter().skip(plain);
+        let mut members = class.members.iter().skip(plain).cloned();
         for (cell, offset) in through {
             let Some(name) = members.next() else { return };
             self.by_cell.entry(cell).or_default().insert(offset, name);
         }
-        self.of_threads.insert(class.name, members.collect());
+        self.of_threads.insert(class.name.clone(), members.collect());
     }
 }
 
@@ -236,14 +236,16 @@ mod tests {
     fn members_are_matched_group_by_group() {
         // In the source: Items, Hits, Index, and a thread static. The members are listed without references first.
         let place = |address, pointers, offset| StaticPlace { address, pointers, offset };
-        let class = StaticClass {
+        let class = DebugClass {
             name: "harbor_Ledger_Cache".into(),
             members: ["Hits", "Items", "Index", "Scratch"].map(str::to_owned).to_vec(),
+            base: None,
+            fields: Vec::new(),
             places: vec![place(0x100, 2, 8), place(0x900, 0, 0), place(0x100, 2, 16), place(0x500, 0, 0)],
         };
         let mut fields = Fields::default();
         let rows = Some(AddrRange::sized(Addr::new(0x500), 0x10));
-        fields.add(class, Addr::new, &[Addr::new(0x100)].into(), rows);
+        fields.add(&class, Addr::new, &[Addr::new(0x100)].into(), rows);
         let own = TypeStatics {
             owner: "Ledger.Cache".into(),
             fields: fields.by_cell.remove(&Addr::new(0x100)).unwrap_or_default(),

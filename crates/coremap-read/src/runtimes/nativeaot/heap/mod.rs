@@ -268,9 +268,10 @@ impl api::Heap for Heap<'_> {
         (!self.runtime.path.is_empty()).then(|| self.runtime.path.clone())
     }
 
-    /// `None`: NativeAOT's metadata has no field offsets.
-    fn field_name(&self, _kind: TypeIndex, _offset: u64) -> Option<String> {
-        None
+    /// By the program's debug file: the metadata has no field offsets.
+    fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String> {
+        let info = self.tables.cache.get(kind).filter(|info| !info.free && !info.string)?;
+        self.names.field(info.address, offset)
     }
 
     fn static_at(&self, place: Addr, _near: &[TypeIndex]) -> Option<Arc<str>> {

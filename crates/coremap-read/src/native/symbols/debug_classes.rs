@@ -1,7 +1,7 @@
-//! Static members of classes, by DWARF of debug files: which a class declares, and the places of variables that say that
-//! they are one of them.
+//! Classes by DWARF of debug files: their fields, the static members that a class declares, and the places of variables
+//! that say that they are one of these.
 //!
-//! DWARF 5, sections 5.7.7 and 2.6: a member that is a declaration, and a variable with DW_AT_specification.
+//! DWARF 5, sections 5.7 and 2.6: a static member is a declaration, and its variable has DW_AT_specification.
 
 use std::collections::HashMap;
 
@@ -26,19 +26,23 @@ pub struct StaticPlace {
     pub offset: u64,
 }
 
-/// A class with static members.
+/// A class with fields or static members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StaticClass {
+pub struct DebugClass {
     /// Name of the class in the debug file.
     pub name: String,
+    /// Name of its base class.
+    pub base: Option<String>,
+    /// Its own fields by offset.
+    pub fields: Vec<(u64, String)>,
     /// Names of the members that are only declared, in their order.
     pub members: Vec<String>,
     /// Places of the variables, in their order.
     pub places: Vec<StaticPlace>,
 }
 
-/// Returns the classes with static members in the debug files of a module.
-pub fn static_classes(process: &Process, module: &Module) -> Vec<StaticClass> {
+/// Returns the classes in the debug files of a module.
+pub fn debug_classes(process: &Process, module: &Module) -> Vec<DebugClass> {
     let own = identity::files_of(process.target(), module, &process.symbols);
     for file in identity::debug_files_of(module, &process.symbols).chain(own) {
         let Some(sections) = elf::section_table(&file) else { continue };
@@ -57,21 +61,25 @@ pub fn static_classes(process: &Process, module: &Module) -> Vec<StaticClass> {
 }
 
 /// Reads all units.
-fn classes(dwarf: &Dwarf<Slice<'_>>) -> Vec<StaticClass> {
-    let mut out: Vec<StaticClass> = Vec::new();
+fn classes(dwarf: &Dwarf<Slice<'_>>) -> Vec<DebugClass> {
+    let mut out: Vec<DebugClass> = Vec::new();
     let mut units = dwarf.units();
     while let Ok(Some(header)) = units.next() {
         let Ok(unit) = dwarf.unit(header) else { continue };
         // A unit that is damaged gives what comes before the damage.
         let _ = of_unit(dwarf, &unit, &mut out);
     }
-    out.retain(|class| !class.members.is_empty() && !class.places.is_empty());
+    out.retain(|class| !class.fields.is_empty() || class.base.is_some() || !class.members.is_empty());
     out
 }
 
-fn of_unit(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, out: &mut Vec<StaticClass>) -> gimli::Result<()> {
+fn of_unit(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, out: &mut Vec<DebugClass>) -> gimli::Result<()> {
     // The class of each declared member, by the member's offset.
     let mut members: HashMap<UnitSectionOffset, usize> = HashMap::new();
+    // Names of classes by the offset of their entry, also of those that are only declared, and which class has which
+    // base.
+    let mut names: HashMap<UnitSectionOffset, String> = HashMap::new();
+    let mut bases: Vec<(usize, UnitSectionOffset)> = Vec::new();
     // The class that is being read: its depth, and its index.
     let mut around: Option<(isize, usize)> = None;
     let mut entries = unit.entries();
@@ -85,15 +93,29 @@ fn of_unit(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, out: &mut Vec<Stati
         };
         match entry.tag() {
             gimli::DW_TAG_class_type | gimli::DW_TAG_structure_type => {
-                if let Some(name) = name().filter(|_| !entry.has_attr(gimli::DW_AT_declaration)) {
+                let Some(name) = name() else { continue };
+                names.insert(entry.offset().to_unit_section_offset(&unit.header), name.clone());
+                if !entry.has_attr(gimli::DW_AT_declaration) {
                     around = Some((entry.depth(), out.len()));
-                    out.push(StaticClass { name, ..StaticClass::default() });
+                    out.push(DebugClass { name, ..DebugClass::default() });
                 }
+            }
+            gimli::DW_TAG_inheritance => {
+                let of = match entry.attr_value(gimli::DW_AT_type) {
+                    Some(AttributeValue::UnitRef(at)) => Some(at.to_unit_section_offset(&unit.header)),
+                    _ => None,
+                };
+                bases.extend(around.map(|(_, class)| class).zip(of));
             }
             gimli::DW_TAG_member if entry.has_attr(gimli::DW_AT_declaration) => {
                 let Some((class, name)) = around.map(|(_, class)| class).zip(name()) else { continue };
                 members.insert(entry.offset().to_unit_section_offset(&unit.header), class);
                 out.get_mut(class).into_iter().for_each(|class| class.members.push(name.clone()));
+            }
+            gimli::DW_TAG_member => {
+                let at = entry.attr_value(gimli::DW_AT_data_member_location).and_then(|at| at.udata_value());
+                let (Some((_, class)), Some(at), Some(name)) = (around, at, name()) else { continue };
+                out.get_mut(class).into_iter().for_each(|class| class.fields.push((at, name.clone())));
             }
             gimli::DW_TAG_variable => {
                 let of = match entry.attr_value(gimli::DW_AT_specification) {
@@ -107,6 +129,11 @@ fn of_unit(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, out: &mut Vec<Stati
                 }
             }
             _ => {}
+        }
+    }
+    for (class, base) in bases {
+        if let Some((class, name)) = out.get_mut(class).zip(names.get(&base)) {
+            class.base = Some(name.clone());
         }
     }
     Ok(())
