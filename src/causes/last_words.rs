@@ -8,7 +8,7 @@ use crate::causes::parties::{own_frames, title};
 use crate::map::Confidence;
 use crate::report::LastWordsRow;
 use crate::report::{ExceptionDetail, Finding, FrameRow, Severity, ThreadRow};
-use crate::runtimes::api::{FailedAllocation, KeptFailure, OutOfMemory};
+use crate::runtimes::api::{FailedAllocation, KeptFailure, OutOfMemory, OwnEnd};
 use crate::units::{count as units, exact, round};
 use crate::words::LastWordsKind;
 
@@ -101,6 +101,35 @@ pub(crate) fn crash(ending: &Ending<'_>, exception: impl Fn(Addr) -> Option<Exce
     let command = ending.thread.map_or_else(|| "info".to_owned(), |thread| format!("threads --tid {}", thread.tid));
     let print = ending.thread.and_then(|thread| own_frames(&thread.frames).next()).map(title).unwrap_or_default();
     Some(finding.known(confidence).more(command).fingerprinted(format!("{signal} {print}")))
+}
+
+/// The finding on the end of the process by what a runtime wrote of it. `signal`: the one that ended the process.
+pub(crate) fn own_end(end: &OwnEnd, thread: Option<&ThreadRow>, signal: Option<&str>) -> Finding {
+    let named = thread.map(name).or_else(|| end.tid.map(|tid| tid.to_string()));
+    let named = named.map_or_else(|| "an unknown thread".to_owned(), |name| format!("thread {name}"));
+    let by_frames = thread.map(place).filter(|place| !place.is_empty());
+    let by_stack = || {
+        let (first, callers) = end.stack.split_first()?;
+        let callers: Vec<&str> = callers.iter().take(CALLERS - 1).map(String::as_str).collect();
+        let callers = if callers.is_empty() { String::new() } else { format!(", called by {}", callers.join(" ← ")) };
+        Some(format!(" in {first}{callers}"))
+    };
+    let place = by_frames.or_else(by_stack).unwrap_or_default();
+    let thrown = end.exception.as_ref().map(|(kind, message)| said(kind, message.as_deref()));
+    let what = match (end.call, &thrown) {
+        (Some(call), Some(thrown)) => format!("{} with {thrown}", said(call, end.message.as_deref())),
+        (Some(call), None) => said(call, end.message.as_deref()),
+        (None, Some(thrown)) => format!("Unhandled {thrown}"),
+        (None, None) => "Unhandled exception".to_owned(),
+    };
+    let how = signal.map_or_else(String::new, |signal| format!(" The process aborted ({signal})."));
+    let text = format!("{what} in {named}{place}.{how}");
+    let command = thread.map_or_else(|| "info".to_owned(), |thread| format!("threads --tid {}", thread.tid));
+    let first = thread.and_then(|thread| own_frames(&thread.frames).next()).map(title);
+    let print = first.or_else(|| end.stack.first().cloned()).unwrap_or_default();
+    let kind = end.exception.as_ref().map_or("", |(kind, _)| kind);
+    let finding = Finding::new("crash", Severity::Critical, text, end.evidence).known(Confidence::Exact);
+    finding.more(command).fingerprinted(format!("{kind} {print}"))
 }
 
 /// The finding on a failed allocation of a thread.
@@ -286,6 +315,27 @@ mod tests {
             words: None,
         };
         crash(&ending, |_| None)
+    }
+
+    #[test]
+    fn a_runtime_says_itself_how_it_ended() {
+        let thread = ThreadRow { tid: 7, name: Some("lane".into()), ..ThreadRow::default() };
+        let end = OwnEnd {
+            tid: Some(7),
+            exception: Some(("Shop.Refused".into(), Some("no stock".into()))),
+            stack: ["Shop.Cart.Add(Int32)", "Shop.Main()"].map(str::to_owned).to_vec(),
+            evidence: "its text",
+            ..OwnEnd::default()
+        };
+        let text = |end: &OwnEnd, thread, signal| own_end(end, thread, signal).text;
+        assert_eq!(
+            text(&end, Some(&thread), Some("SIGABRT")),
+            "Unhandled Shop.Refused \"no stock\" in thread lane (7) in Shop.Cart.Add(Int32), called by Shop.Main(). The \
+             process aborted (SIGABRT)."
+        );
+        let call = OwnEnd { call: Some("Environment.FailFast"), message: Some("stop".into()), ..OwnEnd::default() };
+        assert_eq!(text(&call, None, None), "Environment.FailFast \"stop\" in an unknown thread.");
+        assert_eq!(own_end(&call, None, None).severity, Severity::Critical);
     }
 
     #[test]

@@ -175,6 +175,8 @@ codes! {
             "The core lacks the metadata of some assemblies, so their types and methods are shown as tokens. Give the program's files with `--symbols DIR`.";
         NativeaotNames = Note, "nativeaot-names", "names of types are missing (--symbols DIR)",
             "The core lacks the metadata of the program, so its types have no names. Give the program's file with `--symbols DIR`.";
+        NativeaotData = Note, "nativeaot-data", "the program's writable data is from its file",
+            "The core lacks the program's writable data, so it is read from the program's file. Variables there have the values that the program was linked with.";
         Unwind = Note, "unwind", "stacks end early (--symbols DIR)",
             "Stacks end at code that is not in the core. Give the program's files with `--symbols DIR`.";
         UnwindGuess = Note, "unwind-guess", "some frames are guesses",

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::limits;
 
-use super::{Global, Layout, LayoutError};
+use super::{Global, Layout, LayoutError, SUB_DESCRIPTOR};
 
 impl Layout {
     /// Parses a table. Unknown entries are ignored. Numbers that are too large are an error.
@@ -60,6 +60,11 @@ impl Layout {
         for (name, value) in entries(&root, "globals", &mut layout.capped) {
             if let Some(global) = parse_global(value) {
                 layout.put_global(name, global);
+            }
+        }
+        for (name, value) in entries(&root, "subDescriptors", &mut layout.capped) {
+            if let Some(global) = parse_global(value) {
+                layout.put_global(&format!("{SUB_DESCRIPTOR}{name}"), global);
             }
         }
         for (name, version) in entries(&root, "contracts", &mut layout.capped) {

@@ -11,10 +11,10 @@ mod view;
 #[allow(clippy::unwrap_used, clippy::expect_used)]
 mod names_tests;
 
-pub use descriptor::read_descriptor;
+pub use descriptor::{DESCRIPTOR_MAGIC, DESCRIPTOR_SYMBOL, DescriptorHead, SUB_DESCRIPTOR, read_descriptor};
 pub use model::{Global, Layout, LayoutError};
 pub use tables::{
     CPYTHON_X64, DOTNET_ARM64, DOTNET_BUNDLE, DOTNET_X64, EVENT_PIPE, GLIBC_MALLOC, GO_RUNTIME, MUSL_MALLOCNG,
-    NATIVEAOT, NATIVEAOT_BY_HEADER, NATIVEAOT_ENTRIES, NUMPY, Table,
+    NATIVEAOT, NATIVEAOT_11, NATIVEAOT_BY_HEADER, NATIVEAOT_ENTRIES, NUMPY, Table,
 };
 pub use view::{StructView, ViewError};

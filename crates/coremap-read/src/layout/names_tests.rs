@@ -9,13 +9,14 @@ use regex::Regex;
 
 use super::{
     CPYTHON_X64, DOTNET_ARM64, DOTNET_BUNDLE, DOTNET_X64, EVENT_PIPE, GLIBC_MALLOC, GO_RUNTIME, Layout, MUSL_MALLOCNG,
-    NATIVEAOT, NATIVEAOT_BY_HEADER, NATIVEAOT_ENTRIES, NUMPY, Table,
+    NATIVEAOT, NATIVEAOT_11, NATIVEAOT_BY_HEADER, NATIVEAOT_ENTRIES, NUMPY, Table,
 };
 
 /// Globals that no table has, and why they are requested.
 const GLOBALS_FROM_DESCRIPTOR: &[(&str, &str)] = &[
     ("ExceptionMethodTable", "without it the class is found by its name"),
     ("RuntimeProductVersionString", "without it the version is in the version text or in the path"),
+    ("RuntimeFlavor", "the tables are of CoreCLR, and those of NativeAOT are for it alone"),
     ("GCInfoVersion", "the tables have TableGCInfoVersion, for their own version only"),
 ];
 
@@ -100,7 +101,7 @@ impl Asked {
             self.function(&text[pair[0]..pair[1]], pair[0], &mut free);
         }
         // Files that use no layout have names of other things.
-        if ["layout", "StructView", ".view("].iter().any(|word| text.contains(word)) {
+        if ["layout", "StructView", ".view(", ".held(", ".bytes(runtime"].iter().any(|word| text.contains(word)) {
             self.texts.extend(free.into_values());
         }
     }
@@ -197,7 +198,8 @@ fn tables() -> Vec<&'static Layout> {
 fn asked_by_name() -> Vec<&'static Layout> {
     let dotnet = DOTNET_X64.iter().chain(&DOTNET_ARM64).map(|(_, table)| table);
     let dotnet = dotnet.chain(NATIVEAOT_BY_HEADER.iter().map(|(_, table)| table));
-    let others = [&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NATIVEAOT, &NUMPY, &EVENT_PIPE];
+    let others =
+        [&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NATIVEAOT, &NATIVEAOT_11, &NUMPY, &EVENT_PIPE];
     let tables = dotnet.chain(others);
     tables.map(Table::layout).collect::<Result<_, _>>().unwrap()
 }

@@ -280,6 +280,10 @@ pub const MAX_DESCRIPTOR: u32 = 1 << 20;
 /// Maximum number of pointers beside a contract descriptor. 10.0.14 has 24.
 pub const MAX_DESCRIPTOR_POINTERS: u32 = 4096;
 
+/// Maximum number of places per part of a module's data where a contract descriptor may begin. A NativeAOT program has
+/// three descriptors.
+pub const MAX_DESCRIPTOR_PLACES: usize = 16;
+
 /// Maximum number of types, of globals, and of fields per type read from one descriptor. Real ones have a few hundred.
 pub const MAX_DESCRIPTOR_ENTRIES: usize = 4096;
 

@@ -21,6 +21,18 @@ pub const MAX_AOT_SECTIONS: u64 = 512;
 /// Maximum length of one section in bytes. The metadata of a program of 100 MB has about 10 MB.
 pub const MAX_AOT_SECTION: u64 = 256 << 20;
 
+/// Maximum number of references that are read of one object of the library.
+pub const MAX_AOT_OBJECT_REFS: usize = 1 << 16;
+
+/// Bytes of the runtime's text about a crash (MAX_CRASHINFOBUFFER_SIZE).
+pub const MAX_CRASH_INFO: u64 = 8192;
+
+/// Maximum number of assemblies whose names are recognised in symbols.
+pub const MAX_AOT_ASSEMBLIES: usize = 4096;
+
+/// Maximum number of methods with names. A program of 100 MB has about 200,000.
+pub const MAX_AOT_METHODS: usize = 1 << 21;
+
 /// Maximum number of types in the type map.
 pub const MAX_AOT_TYPES: usize = 1 << 20;
 

@@ -9,7 +9,7 @@ use crate::diag::WarningCode;
 use crate::limits;
 use crate::phase::Phase;
 use crate::report::Name;
-use crate::runtimes::api::{Heap as _, ManagedRuntime as _, ObjectNames, TypeIndex};
+use crate::runtimes::api::{ExceptionList, Heap as _, ManagedRuntime as _, ObjectNames, TypeIndex};
 use crate::runtimes::coreclr::string_text;
 use crate::session::Session;
 use crate::sums::SaturatingAdd;
@@ -114,6 +114,25 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
         report.more.add_saturating(more);
         rows.sort_by_key(|row| row.object);
         report.exceptions.append(&mut rows);
+    }
+    for (id, runtime) in session.runtimes_by_id() {
+        let Some((listed, more)) = runtime.exception_list().and_then(ExceptionList::listed_exceptions) else {
+            continue;
+        };
+        read.push(id);
+        if let Some(heap) = runtime.heap() {
+            warn_in_gc(session.process, runtime, heap);
+        }
+        report.more.add_saturating(more);
+        report.exceptions.extend(listed.into_iter().map(|found| ExceptionRow {
+            object: found.object,
+            name: Name::from(found.type_name),
+            message: found.message,
+            hresult: found.hresult.map(|h| format!("0x{h:08x}")),
+            inner: found.inner,
+            thrown: found.thrown,
+            generation: found.generation,
+        }));
     }
     report.unread = unread(session, &read);
     report

@@ -11,7 +11,7 @@ use crate::map::Confidence;
 use crate::native::locks::NativeWait;
 use crate::phase::Phase;
 use crate::report::Name;
-use crate::runtimes::api::{ManagedRuntime as _, ObjectNames};
+use crate::runtimes::api::{ListedLock, LockList, LockParty, ManagedRuntime as _, ObjectNames};
 use crate::runtimes::coreclr::locks::Lock;
 use crate::runtimes::coreclr::sync_blocks::LockThread;
 use crate::runtimes::coreclr::{CoreClr, threads};
@@ -92,9 +92,42 @@ pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
             confidence: l.confidence,
         }));
     }
+    for (id, runtime) in session.runtimes_by_id() {
+        let Some(locks) = runtime.lock_list().and_then(LockList::listed_locks) else { continue };
+        let Some(heap) = runtime.heap() else { continue };
+        read.push(id);
+        let _phase = session.process.enter(Phase::References);
+        warn_in_gc(session.process, runtime, heap);
+        let mut names = ObjectNames::new(heap);
+        report.locks.extend(locks.iter().map(|lock| listed(&mut names, lock)));
+    }
     report.locks.extend(native(session));
     report.unread = unread(session, &read);
     report
+}
+
+/// A lock that a runtime lists.
+fn listed(names: &mut ObjectNames<'_>, lock: &ListedLock) -> LockRow {
+    let thread = |party: &LockParty| LockThreadRow {
+        address: party.address,
+        tid: party.tid,
+        managed_id: party.managed_id,
+        name: party.name.as_deref().map(|name| printable(name).into_owned()),
+    };
+    LockRow {
+        kind: lock.kind,
+        object: Some(lock.object),
+        address: Some(lock.object),
+        name: names.object(lock.object).map(|(name, _)| name),
+        owner: lock.owner.as_ref().map(thread),
+        owner_ended: false,
+        times: lock.times,
+        waiters: lock.waiters.iter().map(thread).collect(),
+        unknown_waiters: 0,
+        readers: Vec::new(),
+        async_waiters: lock.async_waiters,
+        confidence: lock.confidence,
+    }
 }
 
 /// Names that managed code gave to the threads, by the address of the Thread.

@@ -109,7 +109,10 @@ impl Render for SyncBlocksReport {
         }
         if self.blocks.is_empty() {
             let what = if self.unread.is_empty() || !self.locks.is_empty() { "sync blocks" } else { "locks" };
-            doc.line(empty_line(what, &self.unread, ELSEWHERE));
+            // A runtime may have locks and no such structures at all.
+            if self.locks.is_empty() || !self.unread.is_empty() {
+                doc.line(empty_line(what, &self.unread, ELSEWHERE));
+            }
             return doc;
         }
         let mut table = TableBlock::default()

@@ -173,7 +173,9 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     }
     let setting = runtimes.iter().find_map(|runtime| runtime.heap_setting());
     let live = whole.then(|| size.saturating_sub(graph.unreachable.size));
-    found.findings.extend(sizing(share.size, report.total.size, live, setting.as_deref()));
+    // The collector excludes memory that it only reserved from cores; that was never written.
+    let committed = share.size.min(share.in_core);
+    found.findings.extend(sizing(committed, report.total.size, live, setting.as_deref()));
     // For small blocks the runtime itself reports what is free.
     if !runtimes.iter().any(|runtime| runtime.small_blocks().is_some_and(|blocks| blocks.sums().is_some())) {
         found.findings.extend(fragmented(session, &report));

@@ -305,6 +305,11 @@ fn ended(session: &Session<'_>, threads: &[ThreadRow], show_data: bool) -> Vec<F
     let words = || runtimes.iter().filter_map(|runtime| runtime.last_words());
     let oom = thread.and_then(|thread| words().find_map(|words| Some((thread, words.out_of_memory(thread)?))));
     let oom = oom.map(|(thread, fact)| last_words::out_of_memory(thread, &fact));
+    if let Some(end) = words().find_map(|words| words.own_end()) {
+        let its = end.tid.and_then(|tid| threads.iter().find(|thread| thread.tid == tid)).or(thread);
+        let signal = crash.signal.as_ref().map(|signal| crash::name(signal.number));
+        return oom.into_iter().chain([last_words::own_end(&end, its, signal.as_deref())]).collect();
+    }
     let Some(signal) = crash.signal else { return oom.into_iter().collect() };
     let first = thread.and_then(|thread| first_signal(session, thread));
     let info = first.as_ref().map(|(info, _)| *info).or(signal.info);

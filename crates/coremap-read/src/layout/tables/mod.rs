@@ -81,6 +81,18 @@ pub static NATIVEAOT: Table = Table::new(include_str!("nativeaot-64.json"));
 /// NativeAOT: what differs from [`NATIVEAOT`] in some releases, by the major version of their header.
 pub static NATIVEAOT_BY_HEADER: [(u16, Table); 1] = [(3, Table::new(include_str!("nativeaot-8-64.json")))];
 
+/// NativeAOT: what differs from [`NATIVEAOT`] from 11.0 on, which has a contract descriptor instead of the header.
+pub static NATIVEAOT_11: Table = Table::new(include_str!("nativeaot-11-64.json"));
+
+/// Texts of descriptors for cores that lack the program's constants, with the number of pointers that they refer to.
+/// Number and size tell them apart.
+pub(super) const BUILT_IN_DESCRIPTORS: [(usize, &str); 4] = [
+    (9, include_str!("nativeaot-11-x64-descriptor.json")),
+    (9, include_str!("nativeaot-11-arm64-descriptor.json")),
+    (25, include_str!("nativeaot-11-gc-descriptor.json")),
+    (12, include_str!("nativeaot-11-gc-server-descriptor.json")),
+];
+
 /// Names of the entries in NativeAOT's own header, by their position. Not a layout.
 pub const NATIVEAOT_ENTRIES: &str = include_str!("nativeaot-entries.json");
 
@@ -176,7 +188,7 @@ mod tests {
             let (x64, arm64) = (x64.layout()?, table.layout()?);
             let (_, common) = BASES.iter().find(|(id, _)| *id == "dotnet-arm64").ok_or("no base")?;
             let common = Layout::parse(common)?;
-            assert_eq!(arm64.value("TableIsDerived").is_some(), *major < 10, "which were tried on cores");
+            assert_eq!(arm64.value("TableIsDerived").is_some(), *major < 9, "which were tried on cores");
             let same: Vec<_> = own.offsets().filter(|(t, f, n)| x64.field(t, f) == Ok(*n)).collect();
             assert!(same.is_empty(), "{}: {same:?}", own.id);
             let twice: Vec<_> = own.offsets().filter(|(t, f, _)| common.field(t, f).is_ok()).collect();

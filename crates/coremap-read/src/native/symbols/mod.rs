@@ -6,6 +6,7 @@
 //!
 //! Structures: System V ABI, symbol table.
 
+mod debug_classes;
 mod demangle;
 mod dynamic;
 mod files;
@@ -31,6 +32,7 @@ use files::File;
 use plt::{Slots, Target};
 use table::{Bytes, Entry, Names, PlacedSym, Source, Strings, Table};
 
+pub use debug_classes::{DebugClass, StaticPlace, debug_classes};
 pub use lines::source_lines;
 pub use tls::thread_local;
 
@@ -158,6 +160,18 @@ impl<'a> NativeSymbols<'a> {
         self.symbol(image, symbols, symbols.data.at(addr)?, addr)
     }
 
+    /// Returns the variables and other objects of a module ([`Process::modules`]) whose name begins with `prefix`, with
+    /// the rest of the name.
+    pub fn data_with_prefix(&self, module: usize, prefix: &str) -> Vec<(Addr, String)> {
+        let Some(image) = self.images.iter().find(|image| image.module == Some(module)) else { return Vec::new() };
+        let symbols = self.symbols(image);
+        let named = symbols.data.entries().filter_map(|entry| {
+            let names = entry.names(&symbols.sources, &self.process.memory)?;
+            Some((entry.start, names.raw.strip_prefix(prefix)?.to_owned()))
+        });
+        named.collect()
+    }
+
     /// Returns the name of a symbol's module: `libc.so.6`, `[vdso]`.
     pub fn module_name(&self, symbol: &NativeSymbol) -> &'a str {
         let module = symbol.module.and_then(|i| self.process.modules.get(i));
@@ -273,7 +287,7 @@ impl ImageSymbols {
         if out.sources.iter().all(|s| s.text == DYNSYM) {
             unsized_limit = 1;
         }
-        let (data, code) = found.into_iter().partition(PlacedSym::is_data);
+        let (data, code) = found.into_iter().partition(|symbol| symbol.is_data(&parts));
         out.code = Table::build(code, &parts, unsized_limit, &out.sources, memory);
         out.parts = parts;
         let all = union(elf.segments.iter().map(|s| s.range).collect());

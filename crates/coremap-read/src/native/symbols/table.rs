@@ -130,8 +130,11 @@ impl PlacedSym {
         })
     }
 
-    pub(super) fn is_data(&self) -> bool {
-        self.kind == SymKind::Data
+    /// Whether it names data. `code`: ranges of code, sorted. NativeAOT's compiler gives its variables no type up to 10.0:
+    /// a local label outside of code. The linker's own labels are global.
+    pub(super) fn is_data(&self, code: &[AddrRange]) -> bool {
+        let is_label = self.kind == SymKind::Label && self.local;
+        self.kind == SymKind::Data || is_label && part_of(code, self.start).is_none()
     }
 
     /// Whether this is `$x`, `$d`, `$x.1` or similar, where code and data change on aarch64 (its ELF ABI).
@@ -265,6 +268,11 @@ impl Table {
     /// Iterates over the starts of the symbols, by address.
     pub(super) fn starts(&self) -> impl Iterator<Item = Addr> {
         self.entries.iter().map(|entry| entry.start)
+    }
+
+    /// Iterates over the symbols, by address.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
     }
 
     pub(super) fn len(&self) -> usize {

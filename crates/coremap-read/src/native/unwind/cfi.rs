@@ -16,6 +16,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::image::elf::ElfImage;
 use crate::limits;
 use crate::memory::{Fault, Memory};
+use crate::native::unwind::replaced_fp;
 use crate::registers::Regs;
 use crate::targets::Arch;
 
@@ -37,6 +38,8 @@ struct Rules {
     back: gimli::Register,
     /// Whether the code is a signal handler's trampoline.
     signal: bool,
+    /// Distance from the stack pointer to the frame pointer, if the function replaced that register.
+    replaced_fp: Option<u64>,
 }
 
 /// Why unwind data does not give a step.
@@ -109,14 +112,19 @@ impl<'m> Tables<'m> {
         if rules.len() >= limits::MAX_UNWIND_ROWS {
             rules.clear();
         }
-        let Rules { row, encoding, back, signal } = match rules.entry(at) {
+        let Rules { row, encoding, back, signal, replaced_fp } = match rules.entry(at) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(self.rules(&frames, context, at).ok_or(CfiError::Missing)?),
+            Entry::Vacant(new) => {
+                new.insert(self.rules(memory, regs.arch(), &frames, context, at).ok_or(CfiError::Missing)?)
+            }
         };
         let machine = Machine { memory, frames: &frames, encoding: *encoding, regs };
         let cfa = match row.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => {
-                regs.get(register.0).ok_or(CfiError::Bad)?.wrapping_add_signed(*offset)
+                let own = replaced_fp.filter(|_| register.0 == regs.fp_number());
+                let from =
+                    own.map_or_else(|| regs.get(register.0), |distance| Some(regs.sp().get().wrapping_add(distance)));
+                from.ok_or(CfiError::Bad)?.wrapping_add_signed(*offset)
             }
             CfaRule::Expression(expression) => machine.evaluate(expression, None)?,
         };
@@ -155,11 +163,36 @@ impl<'m> Tables<'m> {
         Ok(CallerFrame { regs: above, signal: *signal })
     }
 
-    fn rules(&self, frames: &EhFrame<Slice<'_>>, context: &mut UnwindContext<usize>, at: Addr) -> Option<Rules> {
+    /// Code of the entry that contains `at`, and the address of its language-specific data.
+    pub(super) fn code_of(&self, memory: &dyn Memory, at: Addr) -> Option<(AddrRange, Option<Addr>)> {
+        let frames = EhFrame::new(&self.frames, LittleEndian);
+        let entry = self.entry(&frames, at)?;
+        let own = entry.lsda().and_then(|own| match own {
+            gimli::Pointer::Direct(at) => Some(Addr::new(at)),
+            gimli::Pointer::Indirect(at) => memory.ptr(Addr::new(at)).ok(),
+        });
+        let range = AddrRange::sized(Addr::new(entry.initial_address()), entry.len());
+        Some((range, own.filter(|at| !at.is_null())))
+    }
+
+    fn rules(
+        &self,
+        memory: &dyn Memory,
+        arch: Arch,
+        frames: &EhFrame<Slice<'_>>,
+        context: &mut UnwindContext<usize>,
+        at: Addr,
+    ) -> Option<Rules> {
         let entry = self.entry(frames, at)?;
         let row = entry.unwind_info_for_address(frames, &self.bases, context, at.get()).ok()?.clone();
         let (cie, signal) = (entry.cie(), entry.is_signal_trampoline());
-        Some(Rules { row, encoding: cie.encoding(), back: cie.return_address_register(), signal })
+        let by_fp = matches!(row.cfa(), CfaRule::RegisterAndOffset { register, .. } if register.0 == FP_OF_AARCH64);
+        let start = Addr::new(entry.initial_address());
+        let replaced_fp = (arch == Arch::Aarch64 && by_fp)
+            .then(|| code(memory, start, at))
+            .flatten()
+            .and_then(|code| replaced_fp::distance(&code));
+        Some(Rules { row, encoding: cie.encoding(), back: cie.return_address_register(), signal, replaced_fp })
     }
 
     fn entry<'a>(&'a self, frames: &EhFrame<Slice<'a>>, at: Addr) -> Option<FrameDescriptionEntry<Slice<'a>>> {
@@ -189,6 +222,17 @@ fn cie<'a>(
     offset: EhFrameOffset<usize>,
 ) -> gimli::Result<CommonInformationEntry<Slice<'a>>> {
     frames.cie_from_offset(bases, offset)
+}
+
+/// Number of the frame pointer of aarch64 in DWARF.
+const FP_OF_AARCH64: u16 = 29;
+
+/// The instructions of a function from its start up to and with the one at `at`. `None` if they are too many, or not in
+/// the core.
+fn code(memory: &dyn Memory, start: Addr, at: Addr) -> Option<Vec<u32>> {
+    let len = usize::try_from(at.checked_since(start)?).ok()?.checked_add(1)? / 4 * 4;
+    let bytes = (len <= 4 * replaced_fp::MAX_CODE).then(|| memory.look(start, len).ok()).flatten()?;
+    Some(bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
 }
 
 /// Forgets the registers that the calling convention lets a callee change.

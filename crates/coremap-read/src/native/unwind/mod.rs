@@ -5,6 +5,7 @@
 
 mod cfi;
 pub mod code;
+mod replaced_fp;
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -128,6 +129,14 @@ impl<'p> Unwinder<'p> {
             Err(CfiError::Stack(fault)) => Err(End::Unreadable(fault)),
             Err(CfiError::Missing | CfiError::Bad) => Err(missing),
         }
+    }
+
+    /// Returns the code that one entry of the unwind data describes, and the address of the entry's language-specific
+    /// data.
+    pub fn entry_at(&self, at: Addr) -> Option<(AddrRange, Option<Addr>)> {
+        let image = self.images.at(at)?;
+        let tables = image.kept.get_or_init(|| self.tables(image)).as_ref()?;
+        tables.code_of(&self.process.memory, at)
     }
 
     fn tables(&self, image: &Image<'p>) -> Option<Tables<'p>> {

@@ -32,10 +32,32 @@ pub struct KeptFailure {
     pub functions: Vec<String>,
 }
 
+/// What a runtime wrote just before it ended the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnEnd {
+    /// Thread, by its system thread id.
+    pub tid: Option<u32>,
+    /// The call by which the program ended itself: `Environment.FailFast`. `None` for an exception that nobody handled.
+    pub call: Option<&'static str>,
+    /// What the program said in that call.
+    pub message: Option<String>,
+    /// Type and message of the exception. `None` if there was none.
+    pub exception: Option<(String, Option<String>)>,
+    /// Methods of the exception's stack, innermost first.
+    pub stack: Vec<String>,
+    /// The structure that has it.
+    pub evidence: &'static str,
+}
+
 /// A runtime's evidence for the end of the process, and for allocations that failed before.
 pub trait LastWords: Sync {
     /// The failed allocation that a thread reports or throws. `None` if it does neither.
     fn out_of_memory(&self, thread: &ThreadRow) -> Option<OutOfMemory>;
+
+    /// What the runtime wrote just before it ended the process. `None` if it did not end it, or writes nothing.
+    fn own_end(&self) -> Option<OwnEnd> {
+        None
+    }
 
     /// The last allocation that failed. `None` if none did, or if it is not recorded.
     fn failed_allocation(&self) -> Option<FailedAllocation> {

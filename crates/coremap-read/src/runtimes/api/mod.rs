@@ -15,6 +15,7 @@ mod holders;
 mod id;
 mod last_words;
 pub(crate) mod linear;
+mod locks;
 mod names;
 mod native_memory;
 mod pending;
@@ -48,7 +49,8 @@ pub use heap::{
 pub(crate) use heap::{RefBatch, all_types};
 pub use holders::{NamedStatics, StaticRoot, TypeRole};
 pub use id::RuntimeId;
-pub use last_words::{FailedAllocation, KeptFailure, LastWords, OutOfMemory};
+pub use last_words::{FailedAllocation, KeptFailure, LastWords, OutOfMemory, OwnEnd};
+pub use locks::{ExceptionList, ListedException, ListedLock, LockList, LockParty};
 pub use names::FieldKey;
 #[doc(hidden)]
 pub use names::ObjectNames;

@@ -9,9 +9,9 @@ use crate::map::{Claims, Confidence, Kind};
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
-    AllocationTraces, AsyncFunctions, BlockLabels, ClrGc, EventSession, Heap, LastWords, LightFrame, ListedMethods,
-    ManagedCode, Mark, NamedStatics, OwnedBuffer, PendingTasks, RetainedSizes, Roots, RuntimeId, SmallBlocks,
-    StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts, buffer_at,
+    AllocationTraces, AsyncFunctions, BlockLabels, ClrGc, EventSession, ExceptionList, Heap, LastWords, LightFrame,
+    ListedMethods, LockList, ManagedCode, Mark, NamedStatics, OwnedBuffer, PendingTasks, RetainedSizes, Roots,
+    RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts, buffer_at,
 };
 
 /// A thread as a runtime sees it.
@@ -226,6 +226,16 @@ pub trait ManagedRuntime: Sync {
 
     /// The runtime's locks. `None` if they are not read.
     fn locks(&self) -> Option<&dyn Locks> {
+        None
+    }
+
+    /// The locks that its heap has. `None` if they are read in another way, or not at all.
+    fn lock_list(&self) -> Option<&dyn LockList> {
+        None
+    }
+
+    /// The exception objects of its heap. `None` if they are read in another way, or not at all.
+    fn exception_list(&self) -> Option<&dyn ExceptionList> {
         None
     }
 

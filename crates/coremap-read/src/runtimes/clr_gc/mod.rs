@@ -13,6 +13,7 @@ pub(crate) mod oom;
 mod read;
 mod reader;
 pub(crate) mod sink;
+mod type_roles;
 pub(crate) mod vars;
 mod walk;
 
@@ -24,10 +25,14 @@ pub use heap::MethodTableInfo;
 pub(crate) use heap::{ALIGN, COUNT_AT, ClrHeap, MIN_BASE_SIZE, MIN_OBJECT, MethodTables, parts, stride};
 pub(crate) use read::{FreeRegion, GcError, GcHeap, counted_free_list, read};
 pub(crate) use reader::{Dependents, ObjectLayouts, Reader};
+pub(crate) use type_roles::{is_library, type_role, with_kind};
 
 use crate::addr::Addr;
 use crate::layout::Layout;
 use crate::memory::Memory;
+
+/// What the descriptor of NativeAOT has as `RuntimeFlavor`.
+pub(crate) const NATIVE_AOT: &str = "NativeAot";
 
 /// Access to the GC of one runtime.
 #[derive(Clone, Copy)]

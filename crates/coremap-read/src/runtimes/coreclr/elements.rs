@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::progress::Progress;
 use crate::runtimes::api::{Heap as _, TypeIndex};
+use crate::runtimes::clr_gc::is_library;
 use crate::runtimes::coreclr::CoreClr;
-use crate::runtimes::coreclr::holders::is_library;
 use crate::runtimes::coreclr::threads::short;
 use crate::units::exact;
 

@@ -29,7 +29,7 @@ pub(super) fn find(runtime: &Runtime<'_>, segments: &[Segment]) -> Option<Bookke
     let collected = || segments.iter().filter(|s| !s.generation.managed().frozen);
     let lowest = collected().map(|s| s.start).min()?;
     let highest = collected().map(|s| s.end).max()?;
-    let memory = runtime.memory;
+    let memory = runtime.memory();
     let mut tries = limits::MAX_BOOKKEEPING_TRIES;
     for (start, words) in image.writable_words(memory) {
         for (i, pair) in words.windows(2).enumerate() {

@@ -17,7 +17,7 @@ pub(super) fn find(runtime: &Runtime<'_>, bookkeeping: &Bookkeeping) -> Vec<Free
     let Some(ModuleKind::Elf(image)) = module.map(|module| &module.kind) else { return Vec::new() };
     let field = |name| runtime.layout.positive("region_free_list", name);
     let (Ok(head), Ok(tail)) = (field("head_free_region"), field("tail_free_region")) else { return Vec::new() };
-    let memory = runtime.memory;
+    let memory = runtime.memory();
     let nodes = bookkeeping.range;
     let is_node = |word: u64| nodes.contains(Addr::new(word));
     let distance = (tail.saturating_sub(head) / WORD) as usize;

@@ -10,16 +10,26 @@
 
 mod anatomy;
 mod bookkeeping;
+mod census;
 mod claim;
 mod code;
+mod exceptions;
 mod free_regions;
+mod generics;
 mod heap;
+mod locks;
+mod mangled;
 mod metadata;
+mod methods;
 mod naming;
 mod native_aot;
 mod object;
 mod roots;
 mod runtime;
+mod static_names;
+mod statics;
+mod tasks;
 mod threads;
+mod threads_objects;
 
 pub use native_aot::NativeAot;

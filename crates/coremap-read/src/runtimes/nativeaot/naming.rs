@@ -4,6 +4,7 @@
 //! `System.Collections.Generic.Dictionary<System.String, P.CacheEntry>`.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
@@ -12,7 +13,9 @@ use crate::diag::WarningCode;
 use crate::image::ModuleKind;
 use crate::limits;
 use crate::native::NativeSymbols;
+use crate::native::symbols::{DebugClass, debug_classes};
 use crate::phase::Phase;
+use crate::runtimes::nativeaot::generics;
 use crate::runtimes::nativeaot::heap::{element_type, read_method_table};
 use crate::runtimes::nativeaot::metadata::{Kinds, Metadata, Sections};
 use crate::runtimes::nativeaot::runtime::Runtime;
@@ -26,21 +29,21 @@ const STATIC_BASE: &str = "__GCStaticEEType";
 /// Name for such types.
 const STATICS: &str = "(static fields)";
 
+/// Base type of what a suspended method of runtime async keeps, and the name for types with it.
+const CONTINUATION: &str = "System.Runtime.CompilerServices.Continuation";
+const CONTINUATION_OBJECT: &str = "(continuation)";
+
 /// Prefix of arrays in symbols.
 const ARRAY: &str = "__Array<";
 
 /// Separates a generic type's name from its number of parameters.
-const ARITY: char = '`';
+pub(super) const ARITY: char = '`';
+
+/// Maximum number of classes from a class to System.Object.
+const MAX_BASES: usize = 64;
 
 /// Maximum nesting of type arguments that are printed.
 const MAX_DEPTH: u32 = 8;
-
-/// Maximum number of type arguments of a type.
-const MAX_ARGUMENTS: u32 = 64;
-
-/// Bytes of a relative pointer, and of an absolute one.
-const RELATIVE: u64 = 4;
-const ABSOLUTE: u64 = 8;
 
 /// Names of a runtime's types, read on demand.
 pub(super) struct Names<'p> {
@@ -49,24 +52,25 @@ pub(super) struct Names<'p> {
     metadata: OnceLock<Option<Metadata>>,
     symbols: OnceLock<NativeSymbols<'p>>,
     version: OnceLock<Option<(String, &'static str)>>,
+    classes: OnceLock<HashMap<String, DebugClass>>,
     known: Mutex<HashMap<Addr, Option<String>>>,
 }
 
 impl<'p> Names<'p> {
     pub(super) fn new(runtime: Arc<Runtime<'p>>) -> Names<'p> {
-        let (sections, metadata, symbols, version) = Default::default();
-        Names { runtime, sections, metadata, symbols, version, known: Mutex::default() }
+        let (sections, metadata, symbols, version, classes) = Default::default();
+        Names { runtime, sections, metadata, symbols, version, classes, known: Mutex::default() }
     }
 
     pub(super) fn runtime(&self) -> &Arc<Runtime<'p>> {
         &self.runtime
     }
 
-    fn sections(&self) -> Option<&Sections> {
+    pub(super) fn sections(&self) -> Option<&Sections> {
         self.sections.get_or_init(|| Sections::find(&self.runtime)).as_ref()
     }
 
-    fn metadata(&self) -> Option<&Metadata> {
+    pub(super) fn metadata(&self) -> Option<&Metadata> {
         let read = || {
             let _phase = self.runtime.process.enter(Phase::Types);
             let found = self.sections().and_then(|sections| Metadata::read(&self.runtime, sections));
@@ -113,8 +117,8 @@ impl<'p> Names<'p> {
         let mut found: Option<String> = None;
         for segment in image.segments.iter().filter(|s| !s.perms.write && !s.perms.exec) {
             let range = AddrRange::sized(segment.range.start, segment.range.len().min(limits::MAX_AOT_SECTION));
-            for part in self.runtime.memory.readable_parts(range, limits::MAX_AOT_SECTION) {
-                let Ok(bytes) = self.runtime.memory.look(part.start, part.len() as usize) else { continue };
+            for part in self.runtime.memory().readable_parts(range, limits::MAX_AOT_SECTION) {
+                let Ok(bytes) = self.runtime.memory().look(part.start, part.len() as usize) else { continue };
                 for at in finder.find_iter(&bytes) {
                     let rest = bytes.get(at + begins.len()..).unwrap_or_default();
                     let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -122,7 +126,7 @@ impl<'p> Names<'p> {
                         continue;
                     }
                     let len = begins.len() + digits + 1;
-                    self.runtime.memory.keep(part.start.saturating_add(at as u64), len as u64);
+                    self.runtime.memory().keep(part.start.saturating_add(at as u64), len as u64);
                     let version = format!("{release}.{}", String::from_utf8_lossy(rest.get(..digits)?));
                     // Two different strings are ambiguous.
                     if found.as_ref().is_some_and(|other| *other != version) {
@@ -185,14 +189,10 @@ impl<'p> Names<'p> {
             let rank = info.base_size.saturating_sub(24).checked_div(8).unwrap_or(0).clamp(1, 32) as usize;
             return Some(format!("{name}[{}]", ",".repeat(rank - 1)));
         }
-        if info.flags & runtime.flag("IsGeneric") == 0 || info.flags & runtime.flag("IsDynamicType") != 0 {
-            return None;
-        }
-        let field = self.generic_definition_field(at, info.flags)?;
-        let definition = self.reference(field)?;
-        let chain = self.metadata()?.chain(definition)?;
-        let arguments = self.arguments(definition, field.checked_add(RELATIVE)?);
-        let names: Vec<String> = match arguments {
+        let manager = self.sections().and_then(|all| all.section_range(runtime, "TypeManagerIndirection"));
+        let found = generics::instance(runtime, manager.map(|range| range.start), at, info.flags)?;
+        let chain = self.metadata()?.chain(found.definition)?;
+        let names: Vec<String> = match found.arguments {
             Some(all) => {
                 all.into_iter().map(|at| self.find(at, depth + 1, left).unwrap_or_else(|| "?".to_owned())).collect()
             }
@@ -201,61 +201,46 @@ impl<'p> Names<'p> {
         Some(instantiated(&chain, &names))
     }
 
-    /// Address of the relative pointer to a generic type's definition. It follows the virtual method slots, the
-    /// interfaces, and pointers that depend on flags. The first of these pointers has the same target in all types of a
-    /// module. That confirms the address, and shows whether interfaces are relative pointers (not in 9.0).
-    fn generic_definition_field(&self, at: Addr, flags: u32) -> Option<Addr> {
-        let runtime = &*self.runtime;
-        let view = runtime.view("MethodTable", at);
-        let (slots, interfaces) =
-            (u64::from(view.u16("m_usNumVtableSlots").ok()?), u64::from(view.u16("m_usNumInterfaces").ok()?));
-        let behind_slots = view.addr_of("m_VTable").ok()?.checked_add(slots.checked_mul(ABSOLUTE)?)?;
-        let manager = self.sections()?.section_range(runtime, "TypeManagerIndirection")?.start;
-        let proven = |size: u64| {
-            let field = behind_slots.checked_add(interfaces.checked_mul(size)?)?;
-            (self.relative(field)? == manager).then_some(field)
-        };
-        let first = proven(ABSOLUTE).or_else(|| proven(RELATIVE))?;
-        let optional = ["HasDispatchMap", "HasFinalizer", "HasOptionalFields", "HasSealedVTableEntries"];
-        let more = optional.iter().filter(|name| flags & runtime.flag(name) != 0).count() as u64;
-        // All types have the pointer to writable data.
-        first.checked_add((2 + more).checked_mul(RELATIVE)?)
+    /// Symbols of the process.
+    pub(super) fn symbols(&self) -> &NativeSymbols<'p> {
+        self.symbols.get_or_init(|| NativeSymbols::new(self.runtime.process))
     }
 
-    /// Type arguments. A single one is in the field itself, several are in a list that it refers to.
-    fn arguments(&self, definition: Addr, field: Addr) -> Option<Vec<Addr>> {
-        let runtime = &*self.runtime;
-        let view = runtime.view("MethodTable", definition);
-        let flags = view.u32("m_uFlags").ok()?;
-        // A generic definition has no objects. From 9.0 on its base size is the number of parameters.
-        let count = match view.u16("GenericParameterCount") {
-            Ok(count) => u32::from(count),
-            Err(_) => view.u32("m_uBaseSize").ok()?,
-        };
-        if flags & runtime.flag("KindMask") != runtime.flag("GenericDefinition")
-            || !(1..=MAX_ARGUMENTS).contains(&count)
-        {
+    /// Classes of the debug file, by their mangled names.
+    pub(super) fn classes(&self) -> &HashMap<String, DebugClass> {
+        self.classes.get_or_init(|| {
+            let module = self.runtime.process.modules.get(self.runtime.module);
+            let all = module.map_or_else(Vec::new, |module| debug_classes(self.runtime.process, module));
+            // A class may be in several units, and have its variables in one of them.
+            let mut out: HashMap<String, DebugClass> = HashMap::new();
+            for class in all {
+                match out.entry(class.name.clone()) {
+                    Entry::Vacant(new) => drop(new.insert(class)),
+                    Entry::Occupied(mut known) if known.get().places.is_empty() && !class.places.is_empty() => {
+                        known.insert(class);
+                    }
+                    Entry::Occupied(_) => {}
+                }
+            }
+            out
+        })
+    }
+
+    /// Name of the field at `offset` of a class, by the debug file: inside a value type with the distance from its start.
+    pub(super) fn field(&self, at: Addr, offset: u64) -> Option<String> {
+        let flags = read_method_table(&self.runtime, at).ok().flatten()?.flags;
+        // Fields of value types are counted from another place.
+        if element_type(&self.runtime, flags) != self.runtime.flag("ElementClass") {
             return None;
         }
-        let list = if count == 1 { field } else { self.relative(field)? };
-        (0..u64::from(count)).map(|i| self.reference(list.checked_add(i * RELATIVE)?)).collect()
-    }
-
-    /// Target of the relative pointer at `at`.
-    fn relative(&self, at: Addr) -> Option<Addr> {
-        at.checked_offset(i64::from(self.runtime.memory.u32(at).ok()? as i32))
-    }
-
-    /// Type that the relative pointer at `at` refers to: directly, or through a cell if its lowest bit is set.
-    fn reference(&self, at: Addr) -> Option<Addr> {
-        let target = self.relative(at)?;
-        if target.is_aligned(2) { Some(target) } else { self.runtime.memory.ptr(target.checked_sub(1)?).ok() }
+        let symbol = self.symbols().resolve_data(at).filter(|symbol| symbol.offset == 0)?;
+        let class = symbol.raw.strip_prefix(VTABLE)?.trim_start_matches(|c: char| c.is_ascii_digit());
+        field_of(self.classes(), class, offset)
     }
 
     /// Name from the symbol of the MethodTable, as the compiler writes it.
     fn by_symbol(&self, at: Addr) -> Option<String> {
-        let symbols = self.symbols.get_or_init(|| NativeSymbols::new(self.runtime.process));
-        let found = symbols.resolve_data(at).filter(|symbol| symbol.offset == 0)?;
+        let found = self.symbols().resolve_data(at).filter(|symbol| symbol.offset == 0)?;
         if found.raw.starts_with(STATIC_BASE) {
             return Some(STATICS.to_owned());
         }
@@ -263,16 +248,53 @@ impl<'p> Names<'p> {
         (!name.is_empty()).then(|| of_symbol(name))
     }
 
-    /// Name for the types of objects with static fields, which have no class. Such a type has only a size, the flag for
-    /// references, and System.Object as base.
+    /// Name for types of objects that have no class: static variables, and continuations of runtime async.
     fn by_form(&self, at: Addr) -> Option<String> {
-        let info = read_method_table(&self.runtime, at).ok().flatten()?;
-        (info.flags & !self.runtime.flag("HasPointers") == 0).then(|| STATICS.to_owned())
+        let flags = read_method_table(&self.runtime, at).ok().flatten()?.flags;
+        if self.is_of_statics(at, flags) {
+            return Some(STATICS.to_owned());
+        }
+        let base = self.runtime.view("MethodTable", at).ptr("m_pBaseType").ok()?;
+        let continues = || self.metadata()?.chain(base).filter(|chain| chain.join(".") == CONTINUATION);
+        (self.has_no_class(flags) && continues().is_some()).then(|| CONTINUATION_OBJECT.to_owned())
+    }
+
+    /// Whether a type has only a size and the flag for references, and no class.
+    fn has_no_class(&self, flags: u32) -> bool {
+        flags & !self.runtime.flag("HasPointers") == 0
+    }
+
+    /// Whether objects of a type contain static variables: it has no class, and System.Object as base.
+    pub(super) fn is_of_statics(&self, at: Addr, flags: u32) -> bool {
+        let base = |at: Addr| self.runtime.view("MethodTable", at).ptr("m_pBaseType").ok();
+        self.has_no_class(flags) && base(at).and_then(base).is_some_and(Addr::is_null)
     }
 }
 
+/// The field at `offset` of a class or of its bases.
+fn field_of(classes: &HashMap<String, DebugClass>, class: &str, offset: u64) -> Option<String> {
+    let mut best: Option<&(u64, String)> = None;
+    let mut next = Some(class);
+    for _ in 0..MAX_BASES {
+        let Some(class) = next.and_then(|name| classes.get(name)) else { break };
+        let before = class.fields.iter().filter(|(at, _)| *at <= offset);
+        best = before.chain(best).max_by_key(|(at, _)| *at);
+        next = class.base.as_deref();
+    }
+    let (at, name) = best?;
+    match offset - at {
+        0 => Some(name.clone()),
+        more => Some(format!("{name}.+{more:#x}")),
+    }
+}
+
+/// A type's name without the numbers of its parameters.
+pub(super) fn without_arity(chain: &[String]) -> String {
+    instantiated(chain, &[])
+}
+
 /// Inserts type arguments into names like ``Dictionary`2``. The last name gets all remaining arguments.
-fn instantiated(chain: &[String], arguments: &[String]) -> String {
+pub(super) fn instantiated(chain: &[String], arguments: &[String]) -> String {
     let mut rest = arguments;
     let mut out = String::new();
     for (i, name) in chain.iter().enumerate() {
@@ -320,6 +342,24 @@ mod tests {
         assert_eq!(written(&["A.Dictionary`2", "Entry"], &["K", "V"]), "A.Dictionary<K, V>.Entry");
         assert_eq!(written(&["A.Outer`1", "Inner`1"], &["K", "V"]), "A.Outer<K>.Inner<V>");
         assert_eq!(written(&["A.List`1"], &["?"]), "A.List<?>");
+    }
+
+    #[test]
+    fn fields_of_a_class_and_of_its_bases() {
+        let class = |base: Option<&str>, fields: &[(u64, &str)]| DebugClass {
+            base: base.map(str::to_owned),
+            fields: fields.iter().map(|&(at, name)| (at, name.to_owned())).collect(),
+            ..DebugClass::default()
+        };
+        let classes = HashMap::from([
+            ("Derived".to_owned(), class(Some("Base"), &[(24, "Own"), (48, "Last")])),
+            ("Base".to_owned(), class(Some("Base"), &[(8, "Name"), (16, "Next")])),
+        ]);
+        let field = |name: &str, at| field_of(&classes, name, at);
+        assert_eq!(field("Derived", 16).as_deref(), Some("Next"));
+        assert_eq!(field("Derived", 24).as_deref(), Some("Own"));
+        assert_eq!(field("Derived", 40).as_deref(), Some("Own.+0x10"));
+        assert_eq!((field("Derived", 4), field("Unknown", 8)), (None, None));
     }
 
     #[test]

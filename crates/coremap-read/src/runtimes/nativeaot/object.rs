@@ -1,6 +1,6 @@
-//! Shows one object: a string's text, an array's elements, or the references in other objects by offset.
+//! Shows one object: a string's text, an array's elements, or the references in other objects.
 //!
-//! NativeAOT's metadata has no field offsets, so fields have no names.
+//! NativeAOT's metadata has no field offsets, so fields have names only by the program's debug file.
 
 use crate::addr::Addr;
 use crate::facts::{ElementRow, FieldRow, ObjectReport};
@@ -9,6 +9,7 @@ use crate::memory::Memory;
 use crate::runtimes::api::{Heap as _, Link, ObjectNames, StringContent, TypeInfo};
 use crate::runtimes::clr_gc::COUNT_AT;
 use crate::runtimes::nativeaot::NativeAot;
+use crate::runtimes::nativeaot::heap::Heap;
 
 /// Shows the object at `addr`, or the object that contains `addr`.
 pub(super) fn object(aot: &NativeAot<'_>, addr: Addr) -> Option<ObjectReport> {
@@ -42,9 +43,26 @@ pub(super) fn object(aot: &NativeAot<'_>, addr: Addr) -> Option<ObjectReport> {
     });
     match info.elements {
         Some(_) => elements(aot, &mut names, &mut report, &info, &held),
-        None => report.fields = held.iter().map(|&(offset, value)| field(&mut names, target, offset, value)).collect(),
+        None => {
+            let row = |&(offset, value): &(u64, Addr)| {
+                let row = field(&mut names, target, offset, value);
+                match heap.field_name(node.kind, offset) {
+                    Some(name) => FieldRow { name, ..row },
+                    None => row,
+                }
+            };
+            report.fields = held.iter().map(row).collect();
+        }
     }
     Some(report)
+}
+
+/// Text of the string at `at`. `None` if it is none.
+pub(super) fn string_at(heap: &Heap<'_>, at: Addr, limit: usize) -> Option<String> {
+    let node = heap.reader().node(at.get())?;
+    let string = heap.type_info(node.kind).is_some_and(|info| info.string);
+    let object = crate::runtimes::api::Object { addr: at, kind: node.kind, size: node.size };
+    Some(text(&heap.string_content(&object).filter(|_| string)?, limit))
 }
 
 /// Type of a reference's object, and the text if it is a string.
@@ -80,7 +98,7 @@ fn elements(
     info: &TypeInfo,
     held: &[(u64, Addr)],
 ) {
-    let memory = aot.runtime().memory;
+    let memory = aot.runtime().memory();
     let Some(elements) = info.elements else { return };
     let Ok(length) = memory.u32(report.object.saturating_add(COUNT_AT)).map(u64::from) else { return };
     report.length = Some(length);

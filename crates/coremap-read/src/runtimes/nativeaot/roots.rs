@@ -1,6 +1,7 @@
 //! Roots: handles, references of threads, objects whose finalizer is due, and references on stacks.
 //!
-//! Statics are in objects of their own, in an array that a handle keeps alive. Each word of a stack that points into an
+//! Statics are in objects of their own, in an array that a handle keeps alive; each of these objects is a root too. Each
+//! word of a stack that points into an
 //! object is taken as a reference, since the GC maps of NativeAOT's frames are not read.
 
 use std::collections::HashMap;
@@ -13,13 +14,18 @@ use crate::runtimes::api::{FINALIZER_QUEUE, FREE, Handle, Heap as _, Root, RootK
 use crate::runtimes::clr_gc::{finalizers, lacks_handles};
 use crate::runtimes::nativeaot::claim::Heaps;
 use crate::runtimes::nativeaot::heap::Heap;
+use crate::runtimes::nativeaot::statics::{CompiledBase, compiled_bases};
 use crate::runtimes::nativeaot::threads::{AotThread, RefOrigin, Threads};
 use crate::targets::Thread;
 use crate::units::count;
 
+const STATICS: RootKind = RootKind::Of(u8::MAX - 4, "Statics");
 const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 3, "ThreadStatics");
 const EXCEPTION: RootKind = RootKind::Of(u8::MAX - 2, "Exception");
 const FRAME: RootKind = RootKind::Of(u8::MAX - 1, "GCFrame");
+
+/// Number of objects from a handle, or from the arrays of a thread, to an object with statics, and that object itself.
+const STATIC_ARRAYS: u8 = 3;
 
 /// Reason for scanning stacks word by word.
 const WHY: &str = "coremap does not read the GC reference maps of NativeAOT frames";
@@ -40,7 +46,12 @@ pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, (handles, broken): (&[Handle
     let mut roots = Roots::default();
     lacks_handles(&mut roots, handles.is_empty(), broken);
     let kept = handles.iter().filter(|h| h.kind.keeps());
-    roots.all.extend(kept.map(|h| Root::new(h.kind.root_kind(), h.address, h.object)));
+    let with_statics = |root| Root { static_arrays: STATIC_ARRAYS, ..root };
+    roots.all.extend(kept.map(|h| with_statics(Root::new(h.kind.root_kind(), h.address, h.object))));
+    // An array that a handle refers to has them too. As roots of their own, each is on a path.
+    let statics = compiled_bases(heap).0;
+    let root = |found: &CompiledBase| Root { static_arrays: 1, ..Root::new(STATICS, found.cell, found.base) };
+    roots.all.extend(statics.iter().map(root));
     match (threads.all.is_empty(), threads.notes.is_empty()) {
         (true, _) => roots.lacks("threads and their stacks"),
         (false, false) => roots.lacks("some threads"),
@@ -55,11 +66,12 @@ pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, (handles, broken): (&[Handle
     for thread in threads {
         for reference in &thread.refs {
             let kind = match reference.origin {
-                RefOrigin::Statics => THREAD_STATICS,
+                RefOrigin::Statics | RefOrigin::InlinedStatics => THREAD_STATICS,
                 RefOrigin::Exception => EXCEPTION,
                 RefOrigin::Frame => FRAME,
             };
-            roots.all.push(Root { thread: thread.tid, ..Root::new(kind, reference.address, reference.object) });
+            let root = Root { thread: thread.tid, ..Root::new(kind, reference.address, reference.object) };
+            roots.all.push(if kind == THREAD_STATICS { with_statics(root) } else { root });
         }
     }
     let (queues, broken) = finalizers::read(runtime.gc(), heaps.gc.server, &heaps.gc.segments);
@@ -87,7 +99,7 @@ fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
         };
         let regs = Regs::of_thread(process.arch(), &system.registers);
         let sp = regs.sp();
-        let mut is_read = heap.runtime().memory.readable(sp, WORD) == WORD;
+        let mut is_read = heap.runtime().memory().readable(sp, WORD) == WORD;
         let word =
             |address| Root { thread: Some(tid), interior: true, ..Root::new(RootKind::StackWord, address, Addr::NULL) };
         for (name, value) in
@@ -143,7 +155,7 @@ fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
 
 /// Adds the words of a stack that point into the heap.
 fn words(heap: &Heap<'_>, range: AddrRange, root: impl Fn(Addr) -> Root, out: &mut Vec<Candidate>) {
-    let (memory, space) = (heap.runtime().memory, heap.space());
+    let (memory, space) = (heap.runtime().memory(), heap.space());
     for part in memory.readable_parts(range, limits::MAX_STACK_SCAN) {
         let Ok(bytes) = memory.look(part.start, part.len() as usize) else { continue };
         let skip = part.start.align_up(8).since(part.start) as usize;

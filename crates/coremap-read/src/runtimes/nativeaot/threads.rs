@@ -26,8 +26,10 @@ pub(super) struct ThreadRef {
 /// Origin of a thread's reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RefOrigin {
-    /// Thread statics.
+    /// The array of thread statics of types with an index.
     Statics,
+    /// The object with the thread statics of all other types.
+    InlinedStatics,
     /// An exception being handled.
     Exception,
     /// A GC frame of the runtime's own code.
@@ -87,7 +89,7 @@ impl Threads {
 
 /// Reads the runtime's list of threads. The inner error says why the list ended early.
 fn list(runtime: &Runtime<'_>, out: &mut Vec<AotThread>) -> Result<Result<(), Broken<ViewError>>, ViewError> {
-    let store = runtime.view("RuntimeInstance", runtime.instance).ptr("m_pThreadStore")?;
+    let store = runtime.thread_store()?;
     let first = runtime.view("ThreadStore", store).ptr("m_ThreadList")?;
     let nodes = Walks::new(Phase::ManagedThreads, limits::MAX_AOT_THREAD_NODES);
     let walks = Walks::new(Phase::ManagedThreads, limits::MAX_AOT_THREADS);
@@ -147,7 +149,7 @@ fn context(runtime: &Runtime<'_>, thread: Addr) -> Option<AllocContext> {
 }
 
 fn thread_ref(runtime: &Runtime<'_>, address: Addr, origin: RefOrigin) -> Option<ThreadRef> {
-    let object = runtime.memory.ptr(address).ok().filter(|object| !object.is_null())?;
+    let object = runtime.memory().ptr(address).ok().filter(|object| !object.is_null())?;
     Some(ThreadRef { address, object, origin })
 }
 
@@ -169,7 +171,7 @@ fn statics(runtime: &Runtime<'_>, nodes: &Walks, first: Option<Addr>, out: &mut 
     let Some(first) = first else { return };
     let _ = nodes.begin().follow(first, |at| {
         let view = runtime.view("InlinedThreadStaticRoot", at);
-        out.extend(thread_ref(runtime, view.addr_of("m_threadStaticsBase")?, RefOrigin::Statics));
+        out.extend(thread_ref(runtime, view.addr_of("m_threadStaticsBase")?, RefOrigin::InlinedStatics));
         view.ptr("m_next")
     });
 }

@@ -7,11 +7,12 @@ use crate::diag::{Warning, WarningCode};
 use crate::image::elf::ElfImage;
 use crate::image::symbols::{self, Symbol};
 use crate::image::{Module, ModuleKind};
-use crate::layout::{Layout, LayoutError, read_descriptor};
+use crate::layout::{DESCRIPTOR_SYMBOL, DescriptorHead, Layout, LayoutError, read_descriptor};
 use crate::limits;
 use crate::memory::Memory;
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::runtimes::clr_gc::NATIVE_AOT;
 use crate::runtimes::clr_gc::{Gc, HandleList, SegmentList, vars};
 use crate::runtimes::coreclr::gc;
 use crate::runtimes::coreclr::runtime::candidates::{Candidate, candidates, is_derived, tables};
@@ -21,9 +22,6 @@ use crate::targets::Arch;
 
 /// Export: addresses of the runtime's globals, in the order of dacvars.h.
 const DAC_TABLE: &str = "g_dacTable";
-
-/// Export: the contract descriptor (9 and later).
-const DESCRIPTOR: &str = "DotNetRuntimeContractDescriptor";
 
 /// Start of the version text that the build adds to every native file (eng/native: _version.c). It is in writable data,
 /// and so in every dump.
@@ -136,8 +134,12 @@ fn detect_module(process: &Process, index: usize, module: &Module) -> Detection 
     let memory = &process.memory;
     let exports = Exports {
         table: symbols::find(memory, image, DAC_TABLE),
-        descriptor: symbols::find(memory, image, DESCRIPTOR),
+        descriptor: symbols::find(memory, image, DESCRIPTOR_SYMBOL),
     };
+    // NativeAOT exports a descriptor too, and has no such table (runtimes/nativeaot).
+    if !named && exports.table.is_none() && exports.descriptor.is_some_and(|at| !is_of_coreclr(memory, at.addr)) {
+        return Detection::NotMine;
+    }
     let exported = exports.table.is_some() || exports.descriptor.is_some();
     // Without a symbol table in the core, search only the library of that name, and programs, which may contain the
     // runtime.
@@ -321,6 +323,14 @@ fn read_own(process: &Process, symbol: Symbol) -> Option<Described> {
             None
         }
     }
+}
+
+/// Whether the descriptor at `at` is CoreCLR's. The first to say so were those of 11.0; those before are CoreCLR's all. One
+/// that is not in the core counts as NativeAOT's, which says what is missing.
+fn is_of_coreclr(memory: &dyn Memory, at: Addr) -> bool {
+    let Ok(head) = DescriptorHead::read(memory, at) else { return false };
+    let layout = head.own_layout(memory).ok().or_else(|| head.built_in_layout());
+    layout.is_some_and(|layout| layout.text("RuntimeFlavor").is_none_or(|flavor| flavor != NATIVE_AOT))
 }
 
 fn fit(

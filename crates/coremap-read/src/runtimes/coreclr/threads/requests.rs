@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::addr::Addr;
 use crate::progress::Progress;
 use crate::runtimes::api::{Heap as _, PendingTasks, RequestSet, TaskEnd, TaskEndKind, TaskFact, WaitFact};
-use crate::runtimes::coreclr::holders::is_library;
+use crate::runtimes::clr_gc::is_library;
 use crate::runtimes::coreclr::tasks::{Node, Tasks};
 use crate::runtimes::coreclr::threads::task_waits::{MANY, SOON_MS, duration, short};
 use crate::runtimes::coreclr::{CoreClr, string_text};

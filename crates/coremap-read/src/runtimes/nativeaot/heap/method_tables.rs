@@ -58,7 +58,7 @@ pub(in crate::runtimes::nativeaot) fn read(
     let sane = if related.is_null() {
         !is_array
     } else {
-        related.is_aligned(ALIGN) && runtime.memory.readable(related, MIN_OBJECT) == MIN_OBJECT
+        related.is_aligned(ALIGN) && runtime.memory().readable(related, MIN_OBJECT) == MIN_OBJECT
     };
     Ok(sane.then_some(info))
 }

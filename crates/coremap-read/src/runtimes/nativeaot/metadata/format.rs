@@ -4,7 +4,7 @@ use crate::limits;
 
 /// Decodes the unsigned number at `at`. Returns it and the offset after it. The lowest bits of the first byte give the
 /// length.
-pub(super) fn unsigned(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
+pub(in crate::runtimes::nativeaot) fn unsigned(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
     let byte = |i: usize| bytes.get(at.checked_add(i)?).map(|b| u32::from(*b));
     let first = byte(0)?;
     Some(match first {
@@ -17,7 +17,7 @@ pub(super) fn unsigned(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
 }
 
 /// Decodes the signed number at `at`. Returns it and the offset after it.
-pub(super) fn signed(bytes: &[u8], at: usize) -> Option<(i32, usize)> {
+pub(in crate::runtimes::nativeaot) fn signed(bytes: &[u8], at: usize) -> Option<(i32, usize)> {
     let (value, next) = unsigned(bytes, at)?;
     let bits = match next - at {
         5 => 32,
@@ -29,7 +29,7 @@ pub(super) fn signed(bytes: &[u8], at: usize) -> Option<(i32, usize)> {
 
 /// Returns the offsets of a hash table's entries. A header has the number of buckets and the width of their offsets. A
 /// bucket has, for each entry, a byte of its hash and the distance to it.
-pub(super) fn entries(table: &[u8]) -> Vec<usize> {
+pub(in crate::runtimes::nativeaot) fn entries(table: &[u8]) -> Vec<usize> {
     let mut out = Vec::new();
     let Some(&head) = table.first() else { return out };
     let (buckets, width) = (1_usize.checked_shl(u32::from(head >> 2)).unwrap_or(0), 1_usize << (head & 3));

@@ -7,12 +7,12 @@
 //! ExternalReferencesTableNode); Common/src/Internal/NativeFormat (NativeFormatReader.cs: hashtables, numbers);
 //! System.Private.CoreLib: Internal/Metadata/NativeFormat (records).
 
-mod format;
+pub(super) mod format;
 mod records;
 mod sections;
 
 pub(super) use records::{Kinds, Metadata};
-pub(super) use sections::Sections;
+pub(super) use sections::{Sections, relative};
 
 #[cfg(test)]
 mod tests;

@@ -37,13 +37,25 @@ pub(in crate::runtimes::nativeaot) struct Metadata {
 pub(in crate::runtimes::nativeaot) struct Kinds {
     pub(in crate::runtimes::nativeaot) definition: u32,
     pub(in crate::runtimes::nativeaot) namespace: u32,
+    /// Records that refer to types: of another module, of a generic type, of such a type with its arguments.
+    pub(in crate::runtimes::nativeaot) reference: u32,
+    pub(in crate::runtimes::nativeaot) namespace_reference: u32,
+    pub(in crate::runtimes::nativeaot) specification: u32,
+    pub(in crate::runtimes::nativeaot) instantiation: u32,
 }
 
 impl Kinds {
     /// Reads the numbers from the layout.
     pub(in crate::runtimes::nativeaot) fn of(layout: &Layout) -> Option<Kinds> {
         let kind = |name| u32::try_from(layout.constant("Metadata", name).ok()?).ok();
-        Some(Kinds { definition: kind("TypeDefinition")?, namespace: kind("NamespaceDefinition")? })
+        Some(Kinds {
+            definition: kind("TypeDefinition")?,
+            namespace: kind("NamespaceDefinition")?,
+            reference: kind("TypeReference")?,
+            namespace_reference: kind("NamespaceReference")?,
+            specification: kind("TypeSpecification")?,
+            instantiation: kind("TypeInstantiation")?,
+        })
     }
 }
 
@@ -81,7 +93,62 @@ impl Metadata {
 
     /// Names of the type with the MethodTable at `at`, outermost type first. The first name includes the namespace.
     pub(in crate::runtimes::nativeaot) fn chain(&self, at: Addr) -> Option<Vec<String>> {
-        let mut record = *self.types.get(&at.get())?;
+        self.chain_of(*self.types.get(&at.get())?)
+    }
+
+    /// Visits the names of all types in the map.
+    pub(in crate::runtimes::nativeaot) fn each_name(&self, visit: &mut dyn FnMut(Vec<String>)) {
+        self.types.values().filter_map(|record| self.chain_of(*record)).for_each(visit);
+    }
+
+    /// Names of the type that a token refers to: the kind is in its highest bits. Arguments of generic types are left
+    /// out.
+    pub(in crate::runtimes::nativeaot) fn of_token(&self, token: u32) -> Option<Vec<String>> {
+        let (mut kind, mut at) = (token >> (32 - self.bits), token & ((1 << (32 - self.bits)) - 1));
+        let mut nested: Vec<String> = Vec::new();
+        for _ in 0..MAX_NESTING {
+            if kind == self.kinds.definition {
+                let mut chain = self.chain_of(at)?;
+                chain.extend(nested.into_iter().rev());
+                return Some(chain);
+            }
+            let (first, next) = self.number(at as usize)?;
+            if kind == self.kinds.reference {
+                let name = self.string(self.number(next)?.0)?;
+                let (of, parent) = self.split(first);
+                if of != self.kinds.reference && of != self.kinds.definition {
+                    let namespace = if of == self.kinds.namespace_reference {
+                        self.namespace_of(parent, of)?
+                    } else {
+                        String::new()
+                    };
+                    let mut chain = vec![if namespace.is_empty() { name } else { format!("{namespace}.{name}") }];
+                    chain.extend(nested.into_iter().rev());
+                    return Some(chain);
+                }
+                nested.push(name);
+            } else if kind != self.kinds.specification && kind != self.kinds.instantiation {
+                return None;
+            }
+            (kind, at) = self.split(first);
+        }
+        None
+    }
+
+    /// The method whose record is at `at`: flags, flags of the implementation, name.
+    pub(in crate::runtimes::nativeaot) fn method_name(&self, at: u32) -> Option<u32> {
+        let (_, next) = self.number(at as usize)?;
+        let (_, next) = self.number(next)?;
+        Some(self.number(next)?.0)
+    }
+
+    /// Kind and offset of a handle in a record.
+    fn split(&self, handle: u32) -> (u32, u32) {
+        (handle & ((1 << self.bits) - 1), handle >> self.bits)
+    }
+
+    fn chain_of(&self, record: u32) -> Option<Vec<String>> {
+        let mut record = record;
         let mut out = Vec::new();
         for _ in 0..MAX_NESTING {
             let (name, namespace, enclosing) = self.definition(record)?;
@@ -153,6 +220,11 @@ impl Metadata {
 
     /// Full name of a namespace.
     fn namespace(&self, at: u32) -> Option<String> {
+        self.namespace_of(at, self.kinds.namespace)
+    }
+
+    /// Full name of a namespace whose record, and those of the namespaces around, have this kind.
+    fn namespace_of(&self, at: u32, kind: u32) -> Option<String> {
         let mut at = at;
         let mut names: Vec<String> = Vec::new();
         for _ in 0..MAX_NESTING {
@@ -161,16 +233,17 @@ impl Metadata {
             if name != 0 {
                 names.push(self.string(name)?);
             }
-            if parent & ((1 << self.bits) - 1) != self.kinds.namespace {
+            let (of, around) = self.split(parent);
+            if of != kind {
                 names.reverse();
                 return Some(names.join("."));
             }
-            at = parent >> self.bits;
+            at = around;
         }
         None
     }
 
-    fn string(&self, at: u32) -> Option<String> {
+    pub(in crate::runtimes::nativeaot) fn string(&self, at: u32) -> Option<String> {
         let (len, start) = self.number(at as usize)?;
         let len = (len as usize).min(limits::MAX_METADATA_NAME);
         let text = std::str::from_utf8(self.bytes.get(start..start.checked_add(len)?)?).ok()?;

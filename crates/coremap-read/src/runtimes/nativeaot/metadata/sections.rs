@@ -23,14 +23,14 @@ impl Sections {
         let module = runtime.process.modules.get(runtime.module)?;
         let ModuleKind::Elf(image) = &module.kind else { return None };
         let finder = memchr::memmem::Finder::new(SIGNATURE);
-        for part in image.writable_parts(runtime.memory) {
-            let Ok(bytes) = runtime.memory.look(part.start, part.len() as usize) else { continue };
+        for part in image.writable_parts(runtime.memory()) {
+            let Ok(bytes) = runtime.memory().look(part.start, part.len() as usize) else { continue };
             for i in finder.find_iter(&bytes) {
                 let at = part.start.saturating_add(i as u64);
                 if at.is_aligned(4)
                     && let Some(found) = read(runtime, image.range, at)
                 {
-                    runtime.memory.keep(at, SIGNATURE.len() as u64);
+                    runtime.memory().keep(at, SIGNATURE.len() as u64);
                     return Some(found);
                 }
             }
@@ -47,7 +47,7 @@ impl Sections {
     /// Start and bytes of a section.
     pub(in crate::runtimes::nativeaot) fn bytes(&self, runtime: &Runtime<'_>, name: &str) -> Option<(Addr, Vec<u8>)> {
         let range = self.section_range(runtime, name).filter(|range| range.len() <= limits::MAX_AOT_SECTION)?;
-        Some((range.start, runtime.memory.bytes(range.start, range.len() as usize).ok()?))
+        Some((range.start, runtime.memory().bytes(range.start, range.len() as usize).ok()?))
     }
 }
 
@@ -55,17 +55,22 @@ impl Sections {
 fn read(runtime: &Runtime<'_>, image: AddrRange, at: Addr) -> Option<Sections> {
     let view = runtime.view("ReadyToRunHeader", at);
     let rows = at.checked_add(runtime.layout.size("ReadyToRunHeader").ok()?)?;
-    let (size, count) = (runtime.layout.size("ModuleInfoRow").ok()?, u64::from(view.u16("NumberOfSections").ok()?));
+    let (size, count) = (u64::from(view.u8("EntrySize").ok()?), u64::from(view.u16("NumberOfSections").ok()?));
     let major = view.u16("MajorVersion").ok()?;
     let sane = (1..=MAX_MAJOR).contains(&major) && (1..=limits::MAX_AOT_SECTIONS).contains(&count);
-    if !sane || u64::from(view.u8("EntrySize").ok()?) != size {
-        return None;
-    }
+    // Rows have an end up to 10.0, and a length from 11.0 on. The size of a row tells them apart.
+    let form = ["ModuleInfoRow", "SizedModuleInfoRow"].into_iter().find(|form| runtime.layout.size(form) == Ok(size));
+    let form = form.filter(|_| sane)?;
     let mut out = HashMap::new();
     let mut last = None;
     for i in 0..count {
-        let row = runtime.view("ModuleInfoRow", rows.checked_add(i.checked_mul(size)?)?);
-        let (id, start, end) = (row.u32("SectionId").ok()?, row.ptr("Start").ok()?, row.ptr("End").ok()?);
+        let row = runtime.view(form, rows.checked_add(i.checked_mul(size)?)?);
+        let (id, start) = (row.u32("SectionId").ok()?, row.ptr("Start").ok()?);
+        let end = if row.has("Length") {
+            start.checked_add(u64::from(row.u32("Length").ok()?))?
+        } else {
+            row.ptr("End").ok()?
+        };
         if last.is_some_and(|last| id <= last) || !image.contains(start) || end > image.end {
             return None;
         }
@@ -82,7 +87,7 @@ fn read(runtime: &Runtime<'_>, image: AddrRange, at: Addr) -> Option<Sections> {
 }
 
 /// Target of the relative pointer at `offset` in `bytes`, which start at address `at`.
-pub(super) fn relative(at: Addr, bytes: &[u8], offset: usize) -> Option<Addr> {
+pub(in crate::runtimes::nativeaot) fn relative(at: Addr, bytes: &[u8], offset: usize) -> Option<Addr> {
     let distance = u32_at(bytes, offset)? as i32;
     at.checked_add(offset as u64)?.checked_offset(i64::from(distance))
 }

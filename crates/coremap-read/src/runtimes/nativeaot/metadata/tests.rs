@@ -4,7 +4,14 @@ use super::format::{entries, signed, unsigned};
 use super::records::{Kinds, Metadata};
 use crate::addr::Addr;
 
-const KINDS: Kinds = Kinds { definition: 0x3a, namespace: 0x2f };
+const KINDS: Kinds = Kinds {
+    definition: 0x3a,
+    namespace: 0x2f,
+    reference: 0x3d,
+    namespace_reference: 0x30,
+    specification: 0x3e,
+    instantiation: 0x3c,
+};
 
 /// Encodes a number in its shortest form.
 fn number(value: u32) -> Vec<u8> {

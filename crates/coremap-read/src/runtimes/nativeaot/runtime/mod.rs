@@ -1,13 +1,19 @@
-//! Detection of NativeAOT, and the layout of its structures from `DotNetRuntimeDebugHeader`.
+//! Detection of NativeAOT, and the layout of its structures from `DotNetRuntimeDebugHeader` or, from 11.0 on, from
+//! `DotNetRuntimeContractDescriptor`.
 
+mod described;
 mod detect;
 mod entries;
+mod file_data;
 mod header;
 
 pub(super) use detect::{Detection, detect};
+use file_data::FileData;
+
+use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
-use crate::layout::{Layout, StructView};
+use crate::layout::{Layout, StructView, ViewError};
 use crate::memory::Memory;
 use crate::process::Process;
 use crate::runtimes::clr_gc::Gc;
@@ -16,8 +22,8 @@ use crate::runtimes::clr_gc::Gc;
 pub struct Runtime<'p> {
     /// The process.
     pub process: &'p Process,
-    /// Memory of the process.
-    pub memory: &'p dyn Memory,
+    /// Memory of the process, and what is from the program's file.
+    data: Arc<FileData<'p>>,
     /// Index of its module.
     pub module: usize,
     /// Path of its module.
@@ -34,11 +40,22 @@ pub struct Runtime<'p> {
     pub gc_dac_vars: Addr,
     /// Address of the RuntimeInstance.
     pub instance: Addr,
+    /// Address of the ThreadStore. `None` if the RuntimeInstance has it.
+    pub store: Option<Addr>,
+    /// Address of the text about a crash, if the runtime says it.
+    pub crash_info: Option<Addr>,
+    /// Version that the runtime says of itself.
+    pub version: Option<String>,
     /// Address of the MethodTable of free space.
     pub free: Addr,
 }
 
 impl<'p> Runtime<'p> {
+    /// Memory of the process. Data that the core lacks may be from the program's file.
+    pub fn memory(&self) -> &dyn Memory {
+        self.data.memory()
+    }
+
     /// Name and release for warnings, such as `NativeAOT 9.0`.
     pub fn name(&self) -> String {
         match self.release {
@@ -48,12 +65,17 @@ impl<'p> Runtime<'p> {
     }
 
     pub(super) fn view<'a>(&'a self, kind: &'a str, addr: Addr) -> StructView<'a> {
-        StructView::new(self.memory, &self.layout, kind, addr)
+        StructView::new(self.memory(), &self.layout, kind, addr)
+    }
+
+    /// Address of the ThreadStore.
+    pub(super) fn thread_store(&self) -> Result<Addr, ViewError> {
+        self.store.map_or_else(|| self.view("RuntimeInstance", self.instance).ptr("m_pThreadStore"), Ok)
     }
 
     /// Access to the runtime's GC.
     pub(super) fn gc(&self) -> Gc<'_> {
-        Gc { memory: self.memory, layout: &self.layout, vars: Some(self.gc_dac_vars) }
+        Gc { memory: self.memory(), layout: &self.layout, vars: Some(self.gc_dac_vars) }
     }
 
     /// A bit or mask of a MethodTable's flags, by its name in the layout. 0 if it is missing.
