@@ -277,7 +277,7 @@ fn retained(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 }
 
 fn malloc(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let options = MallocOptions { chunks: rng.below(4) == 0, limit: Some(100) };
+    let options = MallocOptions { chunks: rng.below(4) == 0, limit: Some(100), ..MallocOptions::default() };
     let report = commands::malloc(&o.session, &options, &o.silent);
     for a in &report.arenas {
         let parts = a.used_bytes + a.free_bytes + a.top + a.trimmed + a.overhead + a.foreign + a.unknown;

@@ -4,7 +4,7 @@
 //! needs more care, because one word that is left over would change it. So only two kinds of words count: those that
 //! lead to the start of a block, and those that lead to an inner offset that is common for blocks of that size.
 //!
-//! [`native_holders`] reads the graph once, and all results come from it. Every pass is linear in blocks and words and
+//! [`native_holders`] and [`with_block_owners`] read the graph once, and all results come from it. Every pass is linear in blocks and words and
 //! ends at the time limit. The numbers of both are limited (`limits::MAX_GRAPH_BLOCKS`), and so are the steps of all
 //! proofs of containers. [`ring`] needs no graph: it follows single lists.
 //!
@@ -16,13 +16,20 @@
 //! | `owners` | dominators: which block or root holds which blocks |
 //! | `paths` | blocks that are reached alike, as one |
 //! | `lost` | blocks that no root leads to |
+//! | `scene` | the graph with all of these |
 //! | `kinds` | classes of blocks, and text in them |
+//! | `chain` | the way from a holder to its elements |
 //! | `names`, `contents` | names of holders, and descriptions of blocks that are reached alike |
 //! | `stacks` | stacks of threads, each unwound once |
 //! | `facts` | the results, and how they are found |
+//! | `block_owners` | type, container and holder of single blocks |
+//! | `retained` | bytes that each block and root retains |
+//! | `rows` | results as rows of reports |
 //! | `rings` | rings of blocks that a running thread may follow for ever |
 //! | `pins` | blocks in use that keep free memory in pieces |
 
+mod block_owners;
+mod chain;
 mod containers;
 mod contents;
 mod edges;
@@ -33,8 +40,11 @@ mod names;
 mod owners;
 mod paths;
 mod pins;
+mod retained;
 mod rings;
 mod roots;
+mod rows;
+mod scene;
 mod stacks;
 
 use std::ops::Range;
@@ -50,8 +60,10 @@ use crate::native::malloc::{BlockNumbers, Blocks};
 use crate::session::Session;
 use crate::units::exact;
 
-pub use facts::{ContainerFact, HolderFact, LostFact, NativeHolders, Part, native_holders};
+pub use block_owners::{BlockOwners, with_block_owners};
+pub use facts::{ContainerFact, HolderFact, HolderLimits, LostFact, NativeHolders, Part, native_holders};
 pub use pins::PinFact;
+pub use retained::{NativeRetained, RetainedBlock, RetainedClass, RetainedRoots};
 pub use rings::{Ring, ring};
 
 use edges::Edges;

@@ -16,7 +16,7 @@ use crate::runtimes::graph::{GraphError, MemoryBudget, PlainGraph};
 const OWNED: usize = 64;
 
 /// Marks a block that no container has.
-const NOBODY: u32 = u32::MAX;
+pub(super) const NOBODY: u32 = u32::MAX;
 
 /// A vertex of the dominator tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
