@@ -101,7 +101,10 @@ fn holder(facts: &NativeHolders, fact: &HolderFact, show_data: bool) -> Finding 
         };
         format!("{sign}{}{all}", elements.words())
     });
-    let text = format!("{who}{path}{what}{elements}.{}{}", classes(&fact.classes), texts(&fact.texts, show_data));
+    let others: Vec<String> = fact.others.iter().map(|other| format!("a {}", other.words())).collect();
+    let others = if others.is_empty() { String::new() } else { format!(" Beside it: {}.", others.join(", ")) };
+    let (classes, texts) = (classes(&fact.classes), texts(&fact.texts, show_data));
+    let text = format!("{who}{path}{what}{elements}.{others}{classes}{texts}");
     let proof = if fact.container.is_some() { "; the container's header agrees with its nodes" } else { "" };
     let evidence = format!("words of variables, stacks and blocks that lead to blocks; dominators{proof}");
     let finding = Finding::new("native-holder", Severity::Info, text, evidence).about(fact.bytes);
@@ -183,6 +186,7 @@ mod tests {
             threads: 1,
             alone: true,
             container: Some(ContainerFact { name: "std::list", count: Some(50_000), room: None }),
+            others: Vec::new(),
             chain: Vec::new(),
             elements: Some(Part { what: "blocks of 80 bytes".into(), count: 50_000, bytes: 35 << 20 }),
             linked: None,

@@ -1,11 +1,12 @@
 //! Type, container and holder of single malloc blocks.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use crate::addr::Addr;
+use crate::analysis::block_graph::containers::Container;
 use crate::analysis::block_graph::facts::{ContainerFact, HolderLimits, NativeHolders};
-use crate::analysis::block_graph::owners::NOBODY;
+use crate::analysis::block_graph::owners::{NOBODY, Vertex};
 use crate::analysis::block_graph::retained::{NativeRetained, Sums};
 use crate::analysis::block_graph::scene::{Scene, with_scene};
 use crate::bytes::printable;
@@ -17,8 +18,8 @@ use crate::session::Session;
 /// Maximum number of paths between a block and its holder in an answer, nearest to the block.
 const SHOWN: usize = 6;
 
-/// Maximum number of paths between a block and its holder that are searched for a container, nearest to the block.
-const SEARCHED: usize = 16;
+/// Maximum number of blocks from a block up to its holder that are searched for a container.
+const SEARCHED: usize = 32;
 
 /// Share of a cluster's blocks in percent that one holder must have to be named.
 const MOST: u64 = 80;
@@ -26,14 +27,12 @@ const MOST: u64 = 80;
 /// Answers questions about single blocks.
 pub struct BlockOwners<'a, 's, 'p> {
     scene: &'a Scene<'s, 'p>,
-    /// The container of each path that was asked for.
-    containers: RefCell<HashMap<u32, Option<String>>>,
     sums: OnceCell<Sums>,
 }
 
 /// Reads the graph of malloc's blocks and passes it to `with`. `None` if there are no blocks, too many, or the time is up.
 pub fn with_block_owners<T>(session: &Session<'_>, with: impl FnOnce(&BlockOwners<'_, '_, '_>) -> T) -> Option<T> {
-    with_scene(session, |scene| with(&BlockOwners { scene, containers: RefCell::default(), sums: OnceCell::new() }))
+    with_scene(session, |scene| with(&BlockOwners { scene, sums: OnceCell::new() }))
 }
 
 impl<'s, 'p> BlockOwners<'_, 's, 'p> {
@@ -48,7 +47,7 @@ impl<'s, 'p> BlockOwners<'_, 's, 'p> {
         let strong = scene.owners.first.get(block as usize).is_some_and(|group| *group != NOBODY);
         Some(BlockOwnerRow {
             class: scene.kinds.name(block).map(|name| printable(name).into_owned()),
-            container: path.and_then(|path| self.container(path)),
+            container: self.container(block),
             holder: path.and_then(|path| scene.group_of(path)).map(|group| scene.name_of(group)),
             path: named.filter_map(|path| scene.in_words(*path)).collect(),
             retained: self.sums().of_block(block),
@@ -57,18 +56,43 @@ impl<'s, 'p> BlockOwners<'_, 's, 'p> {
         })
     }
 
-    /// The nearest container that the blocks of a path belong to.
-    fn container(&self, path: u32) -> Option<String> {
-        if let Some(known) = self.containers.borrow().get(&path) {
-            return known.clone();
-        }
+    /// The nearest container that a block belongs to: as a node, as its storage, or below one of these.
+    fn container(&self, block: u32) -> Option<String> {
         let scene = self.scene;
-        let above = scene.above(path);
-        let ends = (1..above.len()).rev().take(SEARCHED);
-        let found = ends.filter_map(|end| scene.container(above.get(..end)?, above.get(end).copied())).next();
-        let found = found.map(|found| ContainerFact::new(&found, scene.prover.rust).words());
-        self.containers.borrow_mut().insert(path, found.clone());
-        found
+        let words = |found: &Container| ContainerFact::new(found, scene.prover.rust).words();
+        let mut at = block;
+        for _ in 0..SEARCHED {
+            if let Some(found) = scene.owners.containers.container(at) {
+                return Some(words(found));
+            }
+            // The container whose storage is this block.
+            let of_word = |word: Addr| {
+                let found = scene.prover.near(word)?;
+                (scene.graph.at(found.storage) == Some(at)).then(|| words(&found))
+            };
+            match self.sums().above(scene, at)? {
+                Vertex::Block(above) => {
+                    let start = scene.graph.start(above);
+                    if let Some(table) = scene.prover.ghash(start) {
+                        return Some(words(&table));
+                    }
+                    let mut edges = scene.graph.edges.of(above).filter(|(_, to, _)| *to == at);
+                    let found =
+                        edges.find_map(|(word, ..)| of_word(start.checked_add(u64::from(word).saturating_mul(8))?));
+                    if found.is_some() {
+                        return found;
+                    }
+                    at = above;
+                }
+                Vertex::Group(group) => {
+                    let group = scene.groups.get(group as usize)?;
+                    let mut leads = group.words.iter().filter(|word| word.to == at);
+                    return group.container.as_ref().map(words).or_else(|| leads.find_map(|word| of_word(word.at)));
+                }
+                Vertex::Root | Vertex::Lost => return None,
+            }
+        }
+        None
     }
 
     /// Adds type, container and holder to clusters of used blocks, or of `lost` ones. One pass over all blocks.
@@ -78,8 +102,8 @@ impl<'s, 'p> BlockOwners<'_, 's, 'p> {
         for (i, cluster) in clusters.iter().enumerate() {
             by_size.entry(cluster.size).or_default().push(i);
         }
-        // Blocks of each cluster by path.
-        let mut paths: Vec<HashMap<u32, u64>> = vec![HashMap::new(); clusters.len()];
+        // Holders of each cluster's blocks with their numbers, and some of the blocks.
+        let mut held: Vec<(HashMap<Option<u32>, u64>, Vec<u32>, u64)> = vec![Default::default(); clusters.len()];
         for block in 0..scene.graph.len() as u32 {
             let Some(of_size) = by_size.get(&scene.graph.size(block)) else { continue };
             let path = scene.path_of(block).unwrap_or(0);
@@ -91,24 +115,23 @@ impl<'s, 'p> BlockOwners<'_, 's, 'p> {
             let begins = |i: &&usize| clusters.get(**i).is_some_and(|c| c.first_word.is_some() && c.first_word == word);
             let rest = |i: &&usize| clusters.get(**i).is_some_and(|c| c.first_word.is_none());
             let of = of_size.iter().find(begins).or_else(|| of_size.iter().find(rest)).or(of_size.first());
-            if let Some(counts) = of.and_then(|i| paths.get_mut(*i)) {
-                let count = counts.entry(path).or_default();
+            if let Some((groups, blocks, all)) = of.and_then(|i| held.get_mut(*i)) {
+                let count = groups.entry(scene.paths.group.get(path as usize).copied().flatten()).or_default();
                 *count = count.saturating_add(1);
+                *all = all.saturating_add(1);
+                if all.is_power_of_two() {
+                    blocks.push(block);
+                }
             }
         }
-        for (cluster, counts) in clusters.iter_mut().zip(paths) {
-            let all = counts.values().fold(0, |sum: u64, count| sum.saturating_add(*count));
+        for (cluster, (groups, blocks, all)) in clusters.iter_mut().zip(held) {
             let is_most = |count: u64| count.saturating_mul(100) >= all.saturating_mul(MOST);
-            let mut groups: HashMap<Option<u32>, u64> = HashMap::new();
-            for (path, count) in &counts {
-                let sum = groups.entry(scene.paths.group.get(*path as usize).copied().flatten()).or_default();
-                *sum = sum.saturating_add(*count);
-            }
             let holder = groups.into_iter().find(|(_, count)| is_most(*count)).and_then(|(group, _)| group);
             cluster.holder =
                 holder.and_then(|group| scene.groups.get(group as usize)).map(|group| scene.name_of(group).name);
-            let path = counts.into_iter().find(|(path, count)| *path > 0 && is_most(*count));
-            cluster.container = path.and_then(|(path, _)| self.container(path));
+            let mut containers = blocks.iter().map(|block| self.container(*block));
+            let first = containers.next().flatten();
+            cluster.container = first.filter(|first| containers.all(|other| other.as_ref() == Some(first)));
             let class = scene.graph.at(cluster.example).and_then(|block| scene.kinds.name(block));
             // A cluster of several first words may have several classes.
             let class = class.filter(|_| cluster.symbol.is_some() || cluster.count == 1);

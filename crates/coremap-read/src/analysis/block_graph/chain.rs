@@ -1,7 +1,9 @@
 //! The way from a holder to its elements, and the container at the end of it.
 
+use std::cmp::Reverse;
+
 use crate::analysis::block_graph::containers::Container;
-use crate::analysis::block_graph::facts::Part;
+use crate::analysis::block_graph::facts::{ContainerFact, Part};
 use crate::analysis::block_graph::owners::Vertex;
 use crate::analysis::block_graph::scene::Scene;
 use crate::bytes::printable;
@@ -10,6 +12,9 @@ use crate::units::exact;
 /// Minimum number of equal blocks that are elements, and how many times as many as their holders they must be.
 const ELEMENTS: u64 = 64;
 const TIMES: u64 = 8;
+
+/// Maximum number of other containers that are named.
+const OTHERS: usize = 3;
 
 /// Bytes of a block that are searched for the header of a container.
 const HEADER: u64 = 1024;
@@ -85,6 +90,20 @@ impl Scene<'_, '_> {
             all.retain(fits);
             all.into_iter().max_by_key(|found| found.count.unwrap_or_else(|| found.room.map_or(0, |room| room.0 / 8)))
         })
+    }
+
+    /// Other counted containers in the holder of `container`, at the end of a chain.
+    pub(super) fn others(&self, last: Option<u32>, container: Option<&Container>) -> Vec<ContainerFact> {
+        let is_one = |path: &u32| self.paths.get(*path).is_some_and(|path| path.count == 1);
+        let (Some(last), Some(first)) = (last.filter(is_one), container) else { return Vec::new() };
+        let mut all = self.in_path(last);
+        // Only nodes and control bytes prove a number.
+        all.retain(|found| {
+            found.header != first.header && !found.kind.is_array() && found.count.is_some_and(|count| count >= ELEMENTS)
+        });
+        all.sort_by_key(|found| Reverse(found.count));
+        all.truncate(OTHERS);
+        all.iter().map(|found| ContainerFact::new(found, self.prover.rust)).collect()
     }
 
     /// Containers whose headers are in the first holder of a path.

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::analysis::block_graph::edges::{Edges, Lead};
 use crate::analysis::block_graph::facts::Part;
 use crate::analysis::block_graph::kinds::text;
 use crate::analysis::block_graph::owners::Vertex;
@@ -40,16 +41,19 @@ impl Scene<'_, '_> {
         let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
         let is = |block: u32| self.paths.of_block.get(block as usize) == Some(&path);
         for &block in self.paths.blocks_of(path) {
-            for (at, ..) in self.graph.edges.of(block).filter(|(_, to, _)| *to != block && is(*to)) {
+            let known = |(at, to, _): &(u16, u32, Lead)| *at < Edges::LAST_WORD && *to != block && is(*to);
+            for (at, ..) in self.graph.edges.of(block).filter(known) {
                 let count = counts.entry(at).or_default();
                 *count = count.saturating_add(1);
             }
         }
         let (at, count) = counts.into_iter().max_by_key(|(at, count)| (*count, Reverse(*at)))?;
         let all = self.paths.get(path)?.count;
-        // The last node of each list leads to none.
+        // The last node of each list leads to none, and each other one is led to. Words that are left over do not fit.
         let linked = all.saturating_sub(heads.min(all));
-        let is_link = count.saturating_mul(10) >= linked.saturating_mul(9) && count.saturating_mul(20) >= all;
+        let fits = count.saturating_mul(10) >= linked.saturating_mul(9)
+            && (heads == 0 || count.saturating_mul(10) <= linked.saturating_mul(11));
+        let is_link = fits && linked.saturating_mul(20) >= all;
         is_link.then(|| u64::from(at).saturating_mul(8))
     }
 

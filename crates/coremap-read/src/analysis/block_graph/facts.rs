@@ -88,6 +88,8 @@ pub struct HolderFact {
     /// Whether no other root leads there.
     pub alone: bool,
     pub container: Option<ContainerFact>,
+    /// Other containers in the block or variable with `container`, by number of elements.
+    pub others: Vec<ContainerFact>,
     /// From the holder to the elements.
     pub chain: Vec<Part>,
     pub elements: Option<Part>,
@@ -214,6 +216,7 @@ impl Scene<'_, '_> {
             root,
             threads: paths.len() as u64,
             alone: group.is_some(),
+            others: self.others(chain.last().copied(), container.as_ref()),
             container: container.map(|found| ContainerFact::new(&found, self.prover.rust)),
             chain: below.unwrap_or_default().iter().filter_map(|path| self.part(*path)).collect(),
             elements,

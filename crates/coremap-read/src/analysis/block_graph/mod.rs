@@ -11,12 +11,14 @@
 //! | file | contents |
 //! |---|---|
 //! | `edges` | words of blocks that lead to blocks |
+//! | `slabs` | blocks that GLib cuts into parts |
 //! | `roots` | words outside of blocks that lead to them, in groups with a name |
 //! | `containers` | containers of C++, Rust and C, proven by their own fields |
 //! | `owners` | dominators: which block or root holds which blocks |
 //! | `paths` | blocks that are reached alike, as one |
 //! | `lost` | blocks that no root leads to |
 //! | `scene` | the graph with all of these |
+//! | `gobject`, `dyn_tables` | classes of GLib's objects, and of Rust's trait objects |
 //! | `kinds` | classes of blocks, and text in them |
 //! | `chain` | the way from a holder to its elements |
 //! | `names`, `contents` | names of holders, and descriptions of blocks that are reached alike |
@@ -32,8 +34,10 @@ mod block_owners;
 mod chain;
 mod containers;
 mod contents;
+mod dyn_tables;
 mod edges;
 mod facts;
+mod gobject;
 mod kinds;
 mod lost;
 mod names;
@@ -45,6 +49,7 @@ mod rings;
 mod roots;
 mod rows;
 mod scene;
+mod slabs;
 mod stacks;
 
 use std::ops::Range;
@@ -67,6 +72,7 @@ pub use retained::{NativeRetained, RetainedBlock, RetainedClass, RetainedRoots};
 pub use rings::{Ring, ring};
 
 use edges::Edges;
+use slabs::Slabs;
 
 /// Unit of chunk sizes in bytes.
 const UNIT: u64 = 8;
@@ -77,10 +83,11 @@ fn too_many(session: &Session<'_>, limit: usize, of: &str) {
     session.process.diag.note(WarningCode::Limit, text);
 }
 
-/// A graph whose nodes are the used blocks, by number.
+/// A graph whose nodes are the used blocks, by number, and behind them the parts of slabs.
 struct BlockGraph<'a> {
     blocks: &'a Blocks,
     numbers: BlockNumbers,
+    slabs: Slabs,
     /// Start of each block.
     starts: Vec<Addr>,
     /// Usable bytes of each block.
@@ -127,7 +134,7 @@ impl<'a> BlockGraph<'a> {
             words.fetch_add(out.len(), Ordering::Relaxed);
             out
         };
-        let scans: Vec<edges::Scan> = tasks.par_iter().map(scan).collect();
+        let mut scans: Vec<edges::Scan> = tasks.par_iter().map(scan).collect();
         if is_full() {
             too_many(session, limits::MAX_GRAPH_WORDS, "pointers in malloc blocks");
             return None;
@@ -135,8 +142,10 @@ impl<'a> BlockGraph<'a> {
         if deadline.has_passed() {
             return None;
         }
+        let mut tables = slabs::Tables { starts: &mut starts, lens: &mut lens, sizes: &mut sizes };
+        let slabs = Slabs::split(&session.process.memory, &mut tables, &mut scans);
         let edges = Edges::join(scans, &lens)?;
-        Some(BlockGraph { blocks, numbers, starts, lens, sizes, edges })
+        Some(BlockGraph { blocks, numbers, slabs, starts, lens, sizes, edges })
     }
 
     fn len(&self) -> usize {
@@ -145,7 +154,8 @@ impl<'a> BlockGraph<'a> {
 
     /// The used block that contains an address.
     fn at(&self, at: Addr) -> Option<u32> {
-        self.numbers.of(self.blocks.used_at(at, 0)?)
+        let block = self.numbers.of(self.blocks.used_at(at, 0)?)?;
+        Some(self.slabs.part(block, at))
     }
 
     /// The used block that begins at an address.

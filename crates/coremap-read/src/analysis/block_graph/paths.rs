@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use crate::analysis::block_graph::BlockGraph;
+use crate::analysis::block_graph::edges::{Edges, Lead};
 use crate::analysis::block_graph::kinds::{Kind, Kinds};
 use crate::analysis::block_graph::owners::{Owners, Vertex};
 use crate::runtimes::graph::{GraphError, MemoryBudget};
@@ -220,7 +221,11 @@ fn is_wide(graph: &BlockGraph<'_>, kinds: &Kinds, block: u32) -> bool {
 /// Whether two blocks of one size may be of one sort: they have pointers at a common place, which lead to blocks of
 /// similar size. A table and its elements may have the same size.
 fn are_alike(graph: &BlockGraph<'_>, a: u32, b: u32) -> bool {
-    let words = |block: u32| graph.edges.of(block).take(COMPARED).map(|(at, to, _)| (at, graph.usable(to).max(1)));
+    // The highest index is not one position.
+    let known = |(at, ..): &(u16, u32, Lead)| *at < Edges::LAST_WORD;
+    let words = |block: u32| {
+        graph.edges.of(block).filter(known).take(COMPARED).map(|(at, to, _)| (at, graph.usable(to).max(1)))
+    };
     if words(a).next().is_none() || words(b).next().is_none() {
         return true;
     }

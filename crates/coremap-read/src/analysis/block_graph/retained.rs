@@ -55,6 +55,12 @@ impl Sums {
         self.index.get(block as usize).copied().filter(|at| *at != NONE).map(|at| at as usize)
     }
 
+    /// What is directly above a block in the dominator tree. `None` if the block has no vertex.
+    pub(super) fn above(&self, scene: &Scene<'_, '_>, block: u32) -> Option<Vertex> {
+        let (_, up) = scene.owners.at(self.index_of(block)?);
+        Some(scene.owners.at(up).0)
+    }
+
     pub(super) fn of_block(&self, block: u32) -> u64 {
         self.index_of(block).map_or(0, |at| self.at(at))
     }

@@ -62,7 +62,7 @@ impl LostFact {
         let structure = match (self.cycle, self.linked) {
             (true, _) => Some("cycle: the blocks of a group lead only to each other".to_owned()),
             (false, Some(offset)) => Some(format!("list, linked by the word at +{offset}")),
-            (false, None) if self.blocks > self.groups => Some("tree".to_owned()),
+            (false, None) if self.blocks >= self.groups.saturating_mul(2) => Some("tree".to_owned()),
             (false, None) => None,
         };
         let head = Part { what: self.head.clone(), count: self.groups, bytes: self.bytes };

@@ -13,14 +13,25 @@ use crate::analysis::roots::room;
 use crate::memory::Memory;
 use crate::session::Session;
 
-/// Whether the program is written in Rust, by the first functions of its main thread.
+/// Whether the program is written in Rust, by the first functions of its main thread. Without unwind data, return
+/// addresses on its stack show them.
 fn is_rust(session: &Session<'_>, stacks: &UnwoundStacks<'_, '_>) -> bool {
-    let Some(stack) = session.process.main_tid().and_then(|main| stacks.of(main)) else { return false };
-    let outermost = stack.frames.iter().rev().take(FIRST_FRAMES);
-    outermost
-        .filter_map(|(_, code)| session.symbols().resolve(*code))
-        .any(|symbol| symbol.name.contains("lang_start") || symbol.name.contains("__rust_begin_short"))
+    let Some(main) = session.process.main_tid() else { return false };
+    let is_first = |code: Addr| {
+        let symbol = session.symbols().resolve(code);
+        symbol.is_some_and(|symbol| symbol.name.contains("lang_start") || symbol.name.contains("__rust_begin_short"))
+    };
+    let frames = stacks
+        .of(main)
+        .is_some_and(|stack| stack.frames.iter().rev().take(FIRST_FRAMES).any(|(_, code)| is_first(*code)));
+    let sp = session.thread(main).map(|thread| thread.registers.sp());
+    let words = sp.into_iter().flat_map(|sp| (0..STACK / 8).map_while(move |i| sp.checked_add(8 * i)));
+    let codes = || words.map_while(|at| session.process.memory.peek_u64(at).ok()).map(Addr::new);
+    frames || codes().filter_map(|code| code.checked_sub(1)).any(is_first)
 }
+
+/// Bytes of the main thread's stack that are searched for return addresses.
+const STACK: u64 = 64 << 10;
 
 /// Outermost frames that may show the language.
 const FIRST_FRAMES: usize = 12;
@@ -50,7 +61,7 @@ pub(super) fn with_scene<T>(session: &Session<'_>, with: impl FnOnce(&Scene<'_, 
     let stacks = UnwoundStacks::new(session);
     let prover = Prover::new(session, &graph, is_rust(session, &stacks));
     let groups = roots::find(session, &graph, &prover, &stacks, &budget)?;
-    let kinds = Kinds::find(session, &graph, &budget).ok()?;
+    let kinds = Kinds::find(session, &graph, prover.rust, &budget).ok()?;
     let is_typed = |block: u32| kinds.name(block).is_some();
     let owners = Owners::find(&graph, &prover, &groups, &is_typed, &budget).ok()?;
     let paths = Paths::find(&graph, &kinds, &owners, &budget).ok()?;
