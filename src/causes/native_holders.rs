@@ -127,15 +127,19 @@ fn lost(facts: &NativeHolders, fact: &LostFact, show_data: bool) -> Finding {
         (false, Some(offset)) => format!("; the blocks of a group are a list, linked by the word at +{offset}"),
         (false, None) => String::new(),
     };
+    let (are, doubt) = match &fact.hidden {
+        Some(hidden) => ("may be lost", format!(" They may be in use: {hidden}.")),
+        None => ("are lost", String::new()),
+    };
     let text = format!(
-        "{} in {}, {} % of used malloc memory, are lost: no pointer in memory leads to them. {groups}{shape}.{}{}",
+        "{} in {}, {} % of used malloc memory, {are}: no pointer in memory leads to them.{doubt} {groups}{shape}.{}{}",
         round(fact.bytes),
         count(fact.blocks, "malloc block"),
         percent(fact.bytes, facts.used),
         classes(&fact.classes),
         texts(&fact.texts, show_data)
     );
-    let severe = fact.groups >= GROUPS && fact.head_bytes < LARGE && facts.complete;
+    let severe = fact.groups >= GROUPS && fact.head_bytes < LARGE && facts.complete && fact.hidden.is_none();
     let severity = if severe { Severity::Warning } else { Severity::Info };
     let missing = match facts.complete {
         true => "; encoded pointers are not seen",
@@ -226,6 +230,7 @@ mod tests {
             linked: None,
             classes: vec![class("chat::Member", 54_000), class("chat::Room", 18_000)],
             texts: Vec::new(),
+            hidden: None,
             example: Addr::new(0x10),
         };
         let found = lost(&facts(), &fact, false);
@@ -238,6 +243,9 @@ mod tests {
         assert_eq!(found.severity, Severity::Warning);
         let partial = lost(&NativeHolders { complete: false, ..facts() }, &fact, false);
         assert!(partial.severity == Severity::Info && partial.evidence.contains("not proven"), "{partial:?}");
+        let hidden = LostFact { hidden: Some("the kernel may have their addresses".into()), ..fact.clone() };
+        let doubtful = lost(&facts(), &hidden, false);
+        assert!(doubtful.severity == Severity::Info && doubtful.text.contains("may be lost"), "{doubtful:?}");
         assert_eq!(lost(&facts(), &LostFact { groups: 2, ..fact }, false).severity, Severity::Info);
     }
 

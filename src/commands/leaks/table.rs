@@ -17,8 +17,9 @@ fn group_line(group: &NativeHeldRow) -> String {
     let structure = group.structure.as_ref().map_or_else(String::new, |structure| format!("; {structure}"));
     let begins = group.path.first().map_or("", String::as_str);
     let texts: Vec<String> = group.texts.iter().map(|text| format!("\"{text}\"")).collect();
+    let doubt = group.doubt.as_ref().map_or_else(String::new, |doubt| format!("; may be in use: {doubt}"));
     let texts = if texts.is_empty() { String::new() } else { format!("; text {}", texts.join(", ")) };
-    format!("{} of {each}, {}: {begins}{structure}{texts}", count(groups, "group"), human(group.bytes))
+    format!("{} of {each}, {}: {begins}{structure}{texts}{doubt}", count(groups, "group"), human(group.bytes))
 }
 
 impl Listing for LeaksReport {

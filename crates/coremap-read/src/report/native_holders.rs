@@ -59,6 +59,8 @@ pub struct NativeHeldRow {
     pub threads: u64,
     /// Whether no word in memory leads to them.
     pub lost: bool,
+    /// Why lost blocks may be in use all the same. `null` if there is no sign of it.
+    pub doubt: Option<String>,
     /// Blocks between the holder and the elements.
     pub path: Vec<String>,
     /// The first eight characters of texts in them.
@@ -77,7 +79,10 @@ impl NativeHeldRow {
                 format!("{}, and the same in {} more threads", holder.name, self.threads - 1)
             }
             (Some(holder), ..) => holder.name.clone(),
-            (None, _, true) => "nothing: no pointer in memory leads to them".to_owned(),
+            (None, _, true) => match &self.doubt {
+                Some(doubt) => format!("no pointer in memory leads to them, but {doubt}"),
+                None => "nothing: no pointer in memory leads to them".to_owned(),
+            },
             (None, Some(from), false) => format!("no single root; {from} leads to them, among others"),
             (None, None, false) => "no single root".to_owned(),
         }

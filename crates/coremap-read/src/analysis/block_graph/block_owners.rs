@@ -24,6 +24,17 @@ const SEARCHED: usize = 32;
 /// Share of a cluster's blocks in percent that one holder must have to be named.
 const MOST: u64 = 80;
 
+/// Holders of the blocks of one cluster.
+#[derive(Clone, Default)]
+struct Held {
+    /// Number of blocks by the group that holds them.
+    groups: HashMap<Option<u32>, u64>,
+    /// Some of the blocks.
+    some: Vec<u32>,
+    /// Number of all blocks.
+    all: u64,
+}
+
 /// Answers questions about single blocks.
 pub struct BlockOwners<'a, 's, 'p> {
     scene: &'a Scene<'s, 'p>,
@@ -102,8 +113,7 @@ impl<'s, 'p> BlockOwners<'_, 's, 'p> {
         for (i, cluster) in clusters.iter().enumerate() {
             by_size.entry(cluster.size).or_default().push(i);
         }
-        // Holders of each cluster's blocks with their numbers, and some of the blocks.
-        let mut held: Vec<(HashMap<Option<u32>, u64>, Vec<u32>, u64)> = vec![Default::default(); clusters.len()];
+        let mut held: Vec<Held> = vec![Held::default(); clusters.len()];
         for block in 0..scene.graph.len() as u32 {
             let Some(of_size) = by_size.get(&scene.graph.size(block)) else { continue };
             let path = scene.path_of(block).unwrap_or(0);
@@ -115,21 +125,21 @@ impl<'s, 'p> BlockOwners<'_, 's, 'p> {
             let begins = |i: &&usize| clusters.get(**i).is_some_and(|c| c.first_word.is_some() && c.first_word == word);
             let rest = |i: &&usize| clusters.get(**i).is_some_and(|c| c.first_word.is_none());
             let of = of_size.iter().find(begins).or_else(|| of_size.iter().find(rest)).or(of_size.first());
-            if let Some((groups, blocks, all)) = of.and_then(|i| held.get_mut(*i)) {
-                let count = groups.entry(scene.paths.group.get(path as usize).copied().flatten()).or_default();
+            if let Some(held) = of.and_then(|i| held.get_mut(*i)) {
+                let count = held.groups.entry(scene.paths.group.get(path as usize).copied().flatten()).or_default();
                 *count = count.saturating_add(1);
-                *all = all.saturating_add(1);
-                if all.is_power_of_two() {
-                    blocks.push(block);
+                held.all = held.all.saturating_add(1);
+                if held.all.is_power_of_two() {
+                    held.some.push(block);
                 }
             }
         }
-        for (cluster, (groups, blocks, all)) in clusters.iter_mut().zip(held) {
+        for (cluster, Held { groups, some, all }) in clusters.iter_mut().zip(held) {
             let is_most = |count: u64| count.saturating_mul(100) >= all.saturating_mul(MOST);
             let holder = groups.into_iter().find(|(_, count)| is_most(*count)).and_then(|(group, _)| group);
             cluster.holder =
                 holder.and_then(|group| scene.groups.get(group as usize)).map(|group| scene.name_of(group).name);
-            let mut containers = blocks.iter().map(|block| self.container(*block));
+            let mut containers = some.iter().map(|block| self.container(*block));
             let first = containers.next().flatten();
             cluster.container = first.filter(|first| containers.all(|other| other.as_ref() == Some(first)));
             let class = scene.graph.at(cluster.example).and_then(|block| scene.kinds.name(block));

@@ -119,6 +119,8 @@ pub struct LostFact {
     pub linked: Option<u64>,
     pub classes: Vec<Part>,
     pub texts: Vec<String>,
+    /// Why they may be in use all the same. `None` if there is no sign of it.
+    pub hidden: Option<String>,
     /// The first block of one group.
     pub example: Addr,
 }
@@ -250,6 +252,7 @@ impl Scene<'_, '_> {
                 linked: self.linked(path, groups),
                 classes: self.classes(path),
                 texts: self.texts(path, &[]),
+                hidden: self.hidden(path),
                 example: self.graph.start(block),
             })
         };

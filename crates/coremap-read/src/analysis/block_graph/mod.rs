@@ -19,6 +19,7 @@
 //! | `lost` | blocks that no root leads to |
 //! | `scene` | the graph with all of these |
 //! | `gobject`, `dyn_tables` | classes of GLib's objects, and of Rust's trait objects |
+//! | `hidden` | signs that lost blocks are in use |
 //! | `kinds` | classes of blocks, and text in them |
 //! | `chain` | the way from a holder to its elements |
 //! | `names`, `contents` | names of holders, and descriptions of blocks that are reached alike |
@@ -38,6 +39,7 @@ mod dyn_tables;
 mod edges;
 mod facts;
 mod gobject;
+mod hidden;
 mod kinds;
 mod lost;
 mod names;
