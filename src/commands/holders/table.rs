@@ -210,14 +210,19 @@ fn add_native(doc: &mut Document<'_>, rows: &[NativeHeldRow], used: u64, more: u
     );
 }
 
+/// The types of the elements.
+fn types(row: &NativeHeldRow) -> String {
+    let types = row.element_types.iter().take(3).map(|of| format!("{} {}", exact(of.count), of.name));
+    types.collect::<Vec<_>>().join(", ")
+}
+
 /// The structure with the types of its elements.
 fn structure(row: &NativeHeldRow) -> String {
-    let types: Vec<String> =
-        row.element_types.iter().take(3).map(|of| format!("{} {}", exact(of.count), of.name)).collect();
-    match (&row.structure, types.is_empty()) {
-        (Some(structure), true) => structure.clone(),
-        (Some(structure), false) => format!("{structure}: {}", types.join(", ")),
-        (None, _) => types.join(", "),
+    let types = types(row);
+    match &row.structure {
+        Some(structure) if types.is_empty() => structure.clone(),
+        Some(structure) => format!("{structure}: {types}"),
+        None => types,
     }
 }
 
@@ -227,8 +232,9 @@ fn native_csv(rows: &[NativeHeldRow], out: &mut dyn Write) -> io::Result<()> {
         bytes: u64,
         blocks: u64,
         elements: Option<u64>,
-        structure: String,
-        holder: String,
+        structure: Option<String>,
+        types: String,
+        held_by: String,
         kind: Option<NativeRootKind>,
         module: Option<String>,
         offset: Option<Addr>,
@@ -242,8 +248,9 @@ fn native_csv(rows: &[NativeHeldRow], out: &mut dyn Write) -> io::Result<()> {
             bytes: row.bytes,
             blocks: row.blocks,
             elements: row.elements,
-            structure: structure(row),
-            holder: row.held_by(),
+            structure: row.structure.clone(),
+            types: types(row),
+            held_by: row.held_by(),
             kind: root.kind,
             module: root.module,
             offset: root.offset,

@@ -38,7 +38,9 @@ impl Render for RetainedReport {
             None => total_lines(&mut doc, self),
         }
         doc.line("");
-        if self.types.is_empty() {
+        if self.types.is_empty() && self.native && self.object.is_some() {
+            doc.line("it retains no other block");
+        } else if self.types.is_empty() {
             doc.line("no live objects match");
         } else {
             doc.table(type_table(self));
@@ -133,12 +135,14 @@ fn total_lines(doc: &mut Document<'_>, report: &RetainedReport) {
 
 fn object_lines(doc: &mut Document<'_>, object: &RetainedRow, dominators: &[RetainedRow]) {
     let name = object.name.as_ref().map_or_else(|| "?".into(), Name::shown);
-    let size = exact_or_dash(object.size);
+    let size = format!("{} bytes", exact_or_dash(object.size));
+    // A block without a class has its size for a name.
+    let what = if name.starts_with(&size) { name } else { format!("{name}, {size}") };
     let Some(retained) = object.retained else {
-        doc.line(format!("{} {name}, {size} bytes: not reachable from any root", object.object));
+        doc.line(format!("{} {what}: not reachable from any root", object.object));
         return;
     };
-    doc.line(format!("{} {name}, {size} bytes, retains {} bytes", object.object, exact(retained)));
+    doc.line(format!("{} {what}, retains {} bytes", object.object, exact(retained)));
     for row in std::iter::once(object).chain(dominators) {
         match row.dominator {
             Some(_) => doc.line(format!("    retained by {}", holder(row))),
