@@ -22,16 +22,13 @@ const UNUSED: u64 = 1 << 20;
 /// Part of the name of Rust's cache of debug information.
 const BACKTRACES: &str = "std::backtrace_rs";
 
-/// Minimum number of lists in a table for the sentence to name them.
-const HEADS: u64 = 64;
-
 /// The findings. `show_data`: whether texts may be shown in full.
 pub(crate) fn findings(facts: &NativeHolders, show_data: bool) -> Vec<Finding> {
     let lost = facts.lost.iter().map(|fact| lost(facts, fact, show_data));
     // Rust's library allocates for the backtrace only as the process ends. One block is a finding of its own, by its size.
     let is_group = |fact: &HolderFact| fact.blocks > 1 || fact.container.is_some();
     let of_program =
-        |fact: &&HolderFact| is_group(fact) && fact.name.as_ref().is_none_or(|name| !name.contains(BACKTRACES));
+        |fact: &&HolderFact| is_group(fact) && fact.root.as_ref().is_none_or(|root| !root.name.contains(BACKTRACES));
     lost.chain(facts.holders.iter().filter(of_program).map(|fact| holder(facts, fact, show_data))).collect()
 }
 
@@ -51,17 +48,9 @@ fn texts(all: &[String], show_data: bool) -> String {
     if cut.is_empty() { String::new() } else { format!(" Text in them: {}.", cut.join(", ")) }
 }
 
-fn classes(all: &[(String, u64)]) -> String {
-    let each: Vec<String> = all.iter().map(|(name, number)| format!("{} {name}", exact(*number))).collect();
+fn classes(all: &[Part]) -> String {
+    let each: Vec<String> = all.iter().map(|class| format!("{} {}", exact(class.count), class.what)).collect();
     if each.is_empty() { String::new() } else { format!(" Objects: {}.", each.join(", ")) }
-}
-
-fn part(part: &Part) -> String {
-    match (part.count, part.what.strip_prefix("blocks ")) {
-        (1, Some(of)) => format!("a block {of}"),
-        (1, None) => part.what.clone(),
-        (count, _) => format!("{} {}", exact(count), part.what),
-    }
 }
 
 fn holder(facts: &NativeHolders, fact: &HolderFact, show_data: bool) -> Finding {
@@ -71,7 +60,8 @@ fn holder(facts: &NativeHolders, fact: &HolderFact, show_data: bool) -> Finding 
         count(fact.blocks, "malloc block"),
         percent(fact.bytes, facts.used)
     );
-    let who = match (&fact.name, fact.alone, fact.threads) {
+    let name = fact.root.as_ref().map(|root| &root.name);
+    let who = match (name, fact.alone, fact.threads) {
         (Some(name), true, 0 | 1) => format!("{name} holds {share}"),
         (Some(name), true, threads) => {
             format!("{name}, and the same in {}, hold {share}", count(threads.saturating_sub(1), "more thread"))
@@ -79,7 +69,7 @@ fn holder(facts: &NativeHolders, fact: &HolderFact, show_data: bool) -> Finding 
         (Some(name), false, _) => format!("{share} have no single holder; {name} leads to them, among others"),
         (None, ..) => format!("{share} have no single holder"),
     };
-    let path: Vec<String> = fact.chain.iter().map(part).collect();
+    let path: Vec<String> = fact.chain.iter().map(Part::words).collect();
     let path = match (path.is_empty(), fact.alone) {
         (true, _) => String::new(),
         (false, true) => format!(", through {}", path.join(" → ")),
@@ -97,13 +87,10 @@ fn holder(facts: &NativeHolders, fact: &HolderFact, show_data: bool) -> Finding 
             };
             format!(": a {}{elements}{unused}", container.name)
         }
-        (None, Some((offset, heads))) if heads >= HEADS => {
-            format!(
-                ": {} lists in a table, linked by the word at +{offset} (a hash table with chains, or lists)",
-                exact(heads)
-            )
+        (None, Some(_)) => {
+            let links = fact.structure().unwrap_or_default();
+            format!(": {}{links}", if links.starts_with("list") { "a " } else { "" })
         }
-        (None, Some((offset, _))) => format!(": a list, linked by the word at +{offset}"),
         (None, None) => String::new(),
     };
     let elements = fact.elements.as_ref().map_or_else(String::new, |elements| {
@@ -112,13 +99,16 @@ fn holder(facts: &NativeHolders, fact: &HolderFact, show_data: bool) -> Finding 
             true => format!(", {} with what they hold", round(elements.bytes)),
             false => String::new(),
         };
-        format!("{sign}{}{all}", part(elements))
+        format!("{sign}{}{all}", elements.words())
     });
-    let text = format!("{who}{path}{what}{elements}.{}{}", classes(&fact.classes), texts(&fact.texts, show_data));
+    let others: Vec<String> = fact.others.iter().map(|other| format!("a {}", other.words())).collect();
+    let others = if others.is_empty() { String::new() } else { format!(" Beside it: {}.", others.join(", ")) };
+    let (classes, texts) = (classes(&fact.classes), texts(&fact.texts, show_data));
+    let text = format!("{who}{path}{what}{elements}.{others}{classes}{texts}");
     let proof = if fact.container.is_some() { "; the container's header agrees with its nodes" } else { "" };
     let evidence = format!("words of variables, stacks and blocks that lead to blocks; dominators{proof}");
     let finding = Finding::new("native-holder", Severity::Info, text, evidence).about(fact.bytes);
-    let print = fact.name.clone().unwrap_or_default();
+    let print = name.cloned().unwrap_or_default();
     finding.known(Confidence::Derived).more("malloc").within("malloc").fingerprinted(print)
 }
 
@@ -137,15 +127,19 @@ fn lost(facts: &NativeHolders, fact: &LostFact, show_data: bool) -> Finding {
         (false, Some(offset)) => format!("; the blocks of a group are a list, linked by the word at +{offset}"),
         (false, None) => String::new(),
     };
+    let (are, doubt) = match &fact.hidden {
+        Some(hidden) => ("may be lost", format!(" They may be in use: {hidden}.")),
+        None => ("are lost", String::new()),
+    };
     let text = format!(
-        "{} in {}, {} % of used malloc memory, are lost: no pointer in memory leads to them. {groups}{shape}.{}{}",
+        "{} in {}, {} % of used malloc memory, {are}: no pointer in memory leads to them.{doubt} {groups}{shape}.{}{}",
         round(fact.bytes),
         count(fact.blocks, "malloc block"),
         percent(fact.bytes, facts.used),
         classes(&fact.classes),
         texts(&fact.texts, show_data)
     );
-    let severe = fact.groups >= GROUPS && fact.head_bytes < LARGE && facts.complete;
+    let severe = fact.groups >= GROUPS && fact.head_bytes < LARGE && facts.complete && fact.hidden.is_none();
     let severity = if severe { Severity::Warning } else { Severity::Info };
     let missing = match facts.complete {
         true => "; encoded pointers are not seen",
@@ -178,23 +172,29 @@ mod tests {
     use super::*;
     use crate::addr::Addr;
     use crate::analysis::block_graph::ContainerFact;
+    use crate::report::NativeRootRow;
 
     fn facts() -> NativeHolders {
         NativeHolders { used: 40 << 20, complete: true, ..NativeHolders::default() }
+    }
+
+    fn class(what: &str, count: u64) -> Part {
+        Part { what: what.into(), count, bytes: 0 }
     }
 
     fn held() -> HolderFact {
         HolderFact {
             bytes: 36 << 20,
             blocks: 150_001,
-            name: Some("Archive::instance()::archive+0x8".into()),
+            root: Some(NativeRootRow { name: "Archive::instance()::archive+0x8".into(), ..NativeRootRow::default() }),
             threads: 1,
             alone: true,
             container: Some(ContainerFact { name: "std::list", count: Some(50_000), room: None }),
+            others: Vec::new(),
             chain: Vec::new(),
             elements: Some(Part { what: "blocks of 80 bytes".into(), count: 50_000, bytes: 35 << 20 }),
             linked: None,
-            classes: vec![("StationLog".into(), 50_000)],
+            classes: vec![class("StationLog", 50_000)],
             texts: vec!["buoy-session-1000000".into()],
         }
     }
@@ -228,8 +228,9 @@ mod tests {
             head_bytes: 88,
             cycle: true,
             linked: None,
-            classes: vec![("chat::Member".into(), 54_000), ("chat::Room".into(), 18_000)],
+            classes: vec![class("chat::Member", 54_000), class("chat::Room", 18_000)],
             texts: Vec::new(),
+            hidden: None,
             example: Addr::new(0x10),
         };
         let found = lost(&facts(), &fact, false);
@@ -242,6 +243,9 @@ mod tests {
         assert_eq!(found.severity, Severity::Warning);
         let partial = lost(&NativeHolders { complete: false, ..facts() }, &fact, false);
         assert!(partial.severity == Severity::Info && partial.evidence.contains("not proven"), "{partial:?}");
+        let hidden = LostFact { hidden: Some("the kernel may have their addresses".into()), ..fact.clone() };
+        let doubtful = lost(&facts(), &hidden, false);
+        assert!(doubtful.severity == Severity::Info && doubtful.text.contains("may be lost"), "{doubtful:?}");
         assert_eq!(lost(&facts(), &LostFact { groups: 2, ..fact }, false).severity, Severity::Info);
     }
 

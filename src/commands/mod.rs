@@ -83,7 +83,7 @@ pub use envelope::envelope;
 pub use export::{ExportOptions, export};
 pub use gcroot::{gcroot, gcroot_types};
 pub use heapstat::{HeapStatOptions, heapstat};
-pub use holders::holders;
+pub use holders::{holders, holders_of_blocks};
 pub use info::info;
 pub use ip2method::ip2method;
 pub use leaks::{LeaksOptions, leaks};

@@ -118,7 +118,11 @@ impl Purpose {
             Purpose::Check => drop(commands::check(session)),
             Purpose::Malloc => {
                 for chunks in [false, true] {
-                    drop(commands::malloc(session, &MallocOptions { chunks, limit: None }, progress));
+                    drop(commands::malloc(
+                        session,
+                        &MallocOptions { chunks, limit: None, ..MallocOptions::default() },
+                        progress,
+                    ));
                 }
             }
             Purpose::Handles => drop(commands::handles(session, &HandleOptions::default())),

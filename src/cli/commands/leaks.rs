@@ -13,7 +13,7 @@ use crate::cli::{Exit, Failure};
 /// Find malloc blocks that are in use but that no pointer reaches
 #[derive(Args, Debug)]
 pub(super) struct Leaks {
-    /// List every leaked block instead of groups of similar blocks
+    /// List every unreachable block instead of groups of similar blocks
     #[arg(long)]
     blocks: bool,
     #[command(flatten)]
@@ -28,7 +28,7 @@ impl Command for Leaks {
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let order =
             self.list.among(common, &if self.blocks { columns::<LeakedRow>() } else { columns::<ClusterRow>() })?;
-        let options = LeaksOptions { blocks: self.blocks, limit: order.needed() };
+        let options = LeaksOptions { blocks: self.blocks, groups: true, limit: order.needed() };
         ask(
             common,
             &self.core.core,

@@ -27,7 +27,7 @@ impl Command for Malloc {
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let order =
             self.list.among(common, &if self.chunks { columns::<ChunkRow>() } else { columns::<ClusterRow>() })?;
-        let options = MallocOptions { chunks: self.chunks, limit: order.needed() };
+        let options = MallocOptions { chunks: self.chunks, holders: !self.chunks, limit: order.needed() };
         ask(
             common,
             &self.core.core,

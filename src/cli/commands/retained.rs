@@ -9,13 +9,13 @@ use crate::cli::output::message;
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure, address};
 
-/// Show how many bytes would be freed with each type and object (retained size)
+/// Show how many bytes would be freed with each type and object or block (retained size)
 #[derive(Args, Debug)]
 pub(super) struct Retained {
     /// List only types whose name matches the regular expression RE, and their objects
     #[arg(long, value_name = "RE")]
     r#type: Option<String>,
-    /// List only what the object at ADDR retains; ADDR may be inside the object
+    /// List only what the object or malloc block at ADDR retains; ADDR may be inside it
     #[arg(long, value_name = "ADDR")]
     object: Option<String>,
     /// List at most N types and N objects; 0 lists all

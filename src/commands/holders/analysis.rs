@@ -282,7 +282,7 @@ fn report(groups: BTreeMap<GroupKey, Group>, shares: &Shares<'_>, limit: Option<
         total,
         reached,
         by_state: by_state.into_values().collect(),
-        buffers: Vec::new(),
+        ..HoldersReport::default()
     }
 }
 

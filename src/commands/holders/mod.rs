@@ -1,15 +1,17 @@
-//! `holders`: lists native memory that managed objects point at.
+//! `holders`: lists native memory that managed objects point at, and malloc blocks by the variable that holds them.
 
 mod analysis;
+mod native;
 mod report;
 mod shares;
 mod states;
 mod table;
 
 pub use analysis::holders;
+pub use native::holders_of_blocks;
 pub use report::*;
 
-use crate::commands::command::{Command, answer, of_runtime};
+use crate::commands::command::{Command, answer, of_process};
 
 pub(super) const COMMAND: Command =
-    of_runtime("holders", &[answer::<HoldersReport>], "List native memory owned by managed objects, by type and field");
+    of_process("holders", &[answer::<HoldersReport>], "List what holds native memory: managed objects, or variables");

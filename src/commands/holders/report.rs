@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::{BufferMemory, ChunkSum, HolderState, Name};
+use crate::report::{BufferMemory, ChunkSum, HolderState, Name, NativeHeldRow};
 
 /// `holders`: types whose objects point at native memory.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -23,6 +23,11 @@ pub struct HoldersReport {
     pub by_state: Vec<HeldByState>,
     /// Native memory that objects own, by type: direct and mapped buffers. malloc blocks among it are in `total` too.
     pub buffers: Vec<OwnedRow>,
+    /// malloc blocks by the root that holds them, most bytes first: with `--native`, and for a process without a managed
+    /// runtime.
+    pub native: Vec<NativeHeldRow>,
+    /// Bytes of all used malloc blocks, if `native` was computed.
+    pub used: Option<u64>,
 }
 
 /// Native memory that objects of one type own. Sizes in bytes.

@@ -7,20 +7,24 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::commands::holders::report::{HeldTotal, HoldersReport};
 use crate::render::brief::RANKED_ROWS;
-use crate::render::document::{Document, TableBlock};
+use crate::render::document::{Document, TableBlock, percent};
 use crate::render::{List, Listing, Render, csv_rows};
-use crate::report::{ChunkSum, HolderState};
+use crate::report::{ChunkSum, HolderState, NativeHeldRow, NativeRootKind};
 use crate::units::{count, exact, human};
 
 impl Listing for HoldersReport {
     fn lists(&mut self) -> Vec<&mut dyn List> {
-        vec![&mut self.holders]
+        vec![&mut self.holders, &mut self.native]
     }
 }
 
 impl Render for HoldersReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
+        if let Some(used) = self.used {
+            add_native(&mut doc, &self.native, used, self.more);
+            return doc;
+        }
         if self.holders.is_empty() {
             doc.line("no object points at a malloc block or an anonymous mapping");
             self.add_owned(&mut doc);
@@ -90,6 +94,9 @@ impl Render for HoldersReport {
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.used.is_some() {
+            return native_csv(&self.native, out);
+        }
         #[derive(Default, Serialize)]
         struct Row<'a> {
             r#type: Option<&'a str>,
@@ -166,6 +173,93 @@ impl HoldersReport {
             ));
         }
     }
+}
+
+/// Adds malloc blocks by holder.
+fn add_native(doc: &mut Document<'_>, rows: &[NativeHeldRow], used: u64, more: u64) {
+    if rows.is_empty() {
+        doc.line("no malloc blocks found");
+        return;
+    }
+    let mut table = TableBlock::default()
+        .number("Bytes")
+        .number("%")
+        .number("Blocks")
+        .number("Elements")
+        .optional()
+        .flexible("Structure")
+        .least(16)
+        .optional()
+        .flexible("Held by")
+        .least(24)
+        .brief(RANKED_ROWS, "holder")
+        .omitted(more);
+    for row in rows {
+        table.rows.push(vec![
+            exact(row.bytes),
+            percent(row.bytes, used),
+            exact(row.blocks),
+            row.elements.map_or_else(|| "-".into(), exact),
+            structure(row),
+            row.held_by(),
+        ]);
+    }
+    doc.table(table);
+    doc.line(
+        "A holder is a root without which nothing leads to the blocks. A core does not show whether they are still needed.",
+    );
+}
+
+/// The types of the elements.
+fn types(row: &NativeHeldRow) -> String {
+    let types = row.element_types.iter().take(3).map(|of| format!("{} {}", exact(of.count), of.name));
+    types.collect::<Vec<_>>().join(", ")
+}
+
+/// The structure with the types of its elements.
+fn structure(row: &NativeHeldRow) -> String {
+    let types = types(row);
+    match &row.structure {
+        Some(structure) if types.is_empty() => structure.clone(),
+        Some(structure) => format!("{structure}: {types}"),
+        None => types,
+    }
+}
+
+fn native_csv(rows: &[NativeHeldRow], out: &mut dyn Write) -> io::Result<()> {
+    #[derive(Default, Serialize)]
+    struct Row {
+        bytes: u64,
+        blocks: u64,
+        elements: Option<u64>,
+        structure: Option<String>,
+        types: String,
+        held_by: String,
+        kind: Option<NativeRootKind>,
+        module: Option<String>,
+        offset: Option<Addr>,
+        symbol: Option<String>,
+        thread: Option<u32>,
+        lost: bool,
+    }
+    let rows = rows.iter().map(|row| {
+        let root = row.holder.clone().unwrap_or_default();
+        Row {
+            bytes: row.bytes,
+            blocks: row.blocks,
+            elements: row.elements,
+            structure: row.structure.clone(),
+            types: types(row),
+            held_by: row.held_by(),
+            kind: root.kind,
+            module: root.module,
+            offset: root.offset,
+            symbol: root.symbol,
+            thread: root.thread,
+            lost: row.lost,
+        }
+    });
+    csv_rows(&rows.collect::<Vec<_>>(), out)
 }
 
 fn bytes(sum: &ChunkSum) -> String {

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::addr::Addr;
+use crate::analysis::block_graph::{HolderLimits, with_block_owners};
 use crate::analysis::blocks::{BlockReader, BySize, Tally, clusters, warn_lists};
 use crate::analysis::reach::{Reach, unread};
 use crate::commands::leaks::report::{LeakedRow, LeaksReport};
@@ -20,9 +21,14 @@ use crate::units::human;
 pub struct LeaksOptions {
     /// Also list every unreachable block.
     pub blocks: bool,
+    /// Also find groups of lost blocks: trees, lists and cycles.
+    pub groups: bool,
     /// Maximum number of clusters, or of blocks.
     pub limit: Option<usize>,
 }
+
+/// Limits of the list of groups. Groups below 1 KiB are not listed.
+const GROUPS: HolderLimits = HolderLimits { most: 20, bytes: 1 << 10, share: 0 };
 
 /// Unreachable and reachable blocks of one part of the heap.
 #[derive(Default)]
@@ -164,7 +170,21 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
     report.clusters_total = report.clusters.len() as u64;
     report.clusters.truncate(options.limit.unwrap_or(usize::MAX));
     report.blocks = options.blocks.then_some(rows);
+    if options.groups && report.leaked.count > 0 {
+        add_groups(session, &mut report);
+    }
     report
+}
+
+/// Adds classes and containers of the clusters, and groups of lost blocks.
+fn add_groups(session: &Session<'_>, report: &mut LeaksReport) {
+    let groups = with_block_owners(session, |owners| {
+        owners.describe(&mut report.clusters, true);
+        let mut rows = owners.holders(GROUPS).rows();
+        rows.retain(|row| row.lost);
+        rows
+    });
+    report.groups = groups.unwrap_or_default();
 }
 
 fn add(report: &mut LeaksReport, share: &BlockTally) {

@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::{ChunkSum, ClusterRow};
+use crate::report::{ChunkSum, ClusterRow, NativeHeldRow};
 
 /// `leaks`: used malloc blocks that no pointer reaches.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -19,6 +19,8 @@ pub struct LeaksReport {
     pub clusters: Vec<ClusterRow>,
     /// Number of all clusters, including those beyond the limit.
     pub clusters_total: u64,
+    /// Groups of unreachable blocks that lead to each other, most bytes first: trees, lists and cycles.
+    pub groups: Vec<NativeHeldRow>,
     /// Unreachable blocks by arena and address, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Vec<LeakedRow>>,

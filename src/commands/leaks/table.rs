@@ -4,7 +4,23 @@ use crate::commands::leaks::report::LeaksReport;
 use crate::render::clusters::{DEFAULT_CHUNKS, cluster_table};
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
+use crate::report::NativeHeldRow;
 use crate::units::{count, exact, human};
+
+/// Default number of groups shown.
+const DEFAULT_GROUPS: usize = 5;
+
+/// Describes the groups that begin alike.
+fn group_line(group: &NativeHeldRow) -> String {
+    let groups = group.elements.unwrap_or(1).max(1);
+    let each = count(group.blocks.checked_div(groups).unwrap_or(0).max(1), "block");
+    let structure = group.structure.as_ref().map_or_else(String::new, |structure| format!("; {structure}"));
+    let begins = group.path.first().map_or("", String::as_str);
+    let texts: Vec<String> = group.texts.iter().map(|text| format!("\"{text}\"")).collect();
+    let doubt = group.doubt.as_ref().map_or_else(String::new, |doubt| format!("; may be in use: {doubt}"));
+    let texts = if texts.is_empty() { String::new() } else { format!("; text {}", texts.join(", ")) };
+    format!("{} of {each}, {}: {begins}{structure}{texts}{doubt}", count(groups, "group"), human(group.bytes))
+}
 
 impl Listing for LeaksReport {
     fn lists(&mut self) -> Vec<&mut dyn List> {
@@ -32,6 +48,9 @@ impl Render for LeaksReport {
             doc.table(table);
         } else if self.leaked.count > 0 {
             doc.table(cluster_table(&self.clusters, self.clusters_total, true));
+        }
+        for group in self.groups.iter().take(DEFAULT_GROUPS) {
+            doc.line(group_line(group));
         }
         doc.line(format!(
             "unreachable: {}; of these, {} have no pointer from another unreachable block",

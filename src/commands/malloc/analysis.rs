@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::analysis::block_graph::with_block_owners;
 use crate::analysis::blocks::{BlockReader, BySize, Labelled, Tally, clusters, merge_labels, size_classes, warn_lists};
 use crate::analysis::resident::{is_known, written};
 use crate::commands::malloc::report::{
@@ -28,6 +29,9 @@ use crate::units::{count, exact};
 pub struct MallocOptions {
     /// Also list every chunk.
     pub chunks: bool,
+    /// Also find type, container and holder of clusters. Without effect if there is a managed runtime, whose objects
+    /// `holders` lists.
+    pub holders: bool,
     /// Maximum number of clusters, or of chunks.
     pub limit: Option<usize>,
 }
@@ -130,6 +134,9 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     report.findings.extend(findings::arenas(session.process, &report));
     report.clusters_total = report.clusters.len() as u64;
     report.clusters.truncate(options.limit.unwrap_or(usize::MAX));
+    if options.holders && session.runtimes().is_empty() {
+        with_block_owners(session, |owners| owners.describe(&mut report.clusters, false));
+    }
     report.tcaches = lists
         .tcaches
         .iter()

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::addr::{Addr, AddrRange, union};
+use crate::analysis::block_graph::with_block_owners;
 use crate::analysis::in_object::each_in_object;
 use crate::analysis::place::place;
 use crate::bytes::printable;
@@ -118,8 +119,24 @@ pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: 
     report.counts = counts.into_iter().map(|((_, from), count)| RefCountRow { from, count }).collect();
     rows.sort_by_key(|r| (rank(r.from), r.address, r.thread));
     rows.truncate(options.limit);
+    add_owners(session, &mut report.target, &mut rows);
     report.refs = rows;
     report
+}
+
+/// Adds type, container and holder of the blocks, if the target or a listed word is in a used one.
+fn add_owners(session: &Session<'_>, target: &mut TargetRow, rows: &mut [RefRow]) {
+    let in_block = |row: &&mut RefRow| row.kind.is_some_and(Kind::holds_blocks) && !row.from.is_dead();
+    let is_block = target.what == TargetKind::Block;
+    if !is_block && !rows.iter_mut().any(|row| in_block(&row)) {
+        return;
+    }
+    with_block_owners(session, |owners| {
+        target.owner = owners.owner(target.start).filter(|_| is_block);
+        for row in rows.iter_mut().filter(in_block) {
+            row.owner = row.address.and_then(|at| owners.owner(at)).map(|owner| owner.line());
+        }
+    });
 }
 
 /// Selects the addresses that [`refs`] finds a pointer to, in one pass over all memory.
@@ -161,6 +178,7 @@ fn target(session: &Session<'_>, addr: Addr, span: TargetSpan) -> TargetRow {
         kind: region.map(|r| r.kind),
         name: None,
         detail: region.map(|r| place(session, r, addr)).unwrap_or_default(),
+        owner: None,
     };
     match (span, region) {
         (TargetSpan::Length(length), _) => {

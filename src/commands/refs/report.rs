@@ -3,7 +3,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::map::Kind;
-use crate::report::{Name, PointerSource, TargetKind};
+use crate::report::{BlockOwnerRow, Name, PointerSource, TargetKind};
 
 /// `refs`: what points at an address, or into the object or block there.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -40,6 +40,8 @@ pub struct TargetRow {
     pub name: Option<Name>,
     /// Detail of its region.
     pub detail: String,
+    /// Type, container and holder of a used malloc block.
+    pub owner: Option<BlockOwnerRow>,
 }
 
 /// Number of pointers of one source.
@@ -77,4 +79,6 @@ pub struct RefRow {
     pub field: Option<Name>,
     /// In words: position in its region, or kind of the handle.
     pub detail: String,
+    /// In words: type, container and holder of the malloc block that contains the word. `null` for other memory.
+    pub owner: Option<String>,
 }

@@ -19,6 +19,9 @@ impl Render for RefsReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         doc.line(format!("pointers to {}", target(&self.target)));
+        if let Some(owner) = &self.target.owner {
+            doc.line(format!("  {}; retains {} bytes", owner.line(), exact(owner.retained)));
+        }
         let inside = match self.inside {
             0 => String::new(),
             n => format!("; not counted: {} inside it", count(n, "word")),
@@ -81,6 +84,9 @@ fn place(r: &RefRow) -> String {
             format!("{object} {}{dot}{field}", name.shown())
         }
         (_, Some(thread), Some(register)) => format!("{register} of thread {thread}"),
-        _ => r.detail.clone(),
+        _ => match &r.owner {
+            Some(owner) => format!("{} ({owner})", r.detail),
+            None => r.detail.clone(),
+        },
     }
 }

@@ -5,6 +5,7 @@ use regex::Regex;
 
 use crate::addr::Addr;
 use crate::analysis::roots::with_retained;
+use crate::commands::retained::native;
 use crate::commands::retained::report::{RetainedReport, RetainedRow, RetainedTypeRow, RootSumRow};
 use crate::limits;
 use crate::report::{Name, ObjectsRow, TypeRow};
@@ -41,6 +42,10 @@ pub fn retained(session: &Session<'_>, options: &RetainedOptions) -> RetainedRep
     report.objects.truncate(most);
     report.unreachable_types.sort_by_key(|t| (Reverse(t.size), t.method_table));
     report.unreachable_types.truncate(most);
+    let in_block = |at: Addr| session.map().region_at(at).is_some_and(|region| region.kind.holds_blocks());
+    if session.runtimes().is_empty() || report.object.is_none() && options.object.is_some_and(in_block) {
+        native::add_blocks(session, options, &mut report);
+    }
     if let Some(object) = options.object
         && report.object.is_none()
     {

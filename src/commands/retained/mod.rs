@@ -1,6 +1,7 @@
 //! `retained`: shows the memory that would be freed with an object or type.
 
 mod analysis;
+mod native;
 mod report;
 mod table;
 mod tree;
@@ -9,10 +10,10 @@ pub use analysis::{RetainedOptions, retained};
 pub use report::*;
 pub use tree::{DominatorLimits, DominatorNode, DominatorTree, dominator_tree};
 
-use crate::commands::command::{Command, answer, of_runtime};
+use crate::commands::command::{Command, answer, of_process};
 
-pub(super) const COMMAND: Command = of_runtime(
+pub(super) const COMMAND: Command = of_process(
     "retained",
     &[answer::<RetainedReport>],
-    "Show how many bytes would be freed with each type and object (retained size)",
+    "Show how many bytes would be freed with each type and object or block (retained size)",
 );

@@ -33,6 +33,9 @@ pub struct RetainedReport {
     pub unreachable_types: Vec<TypeRow>,
     /// How stack roots were found.
     pub stacks: StackRootsRow,
+    /// Whether the objects are malloc blocks: in a process without a managed runtime, or if one was requested. Sizes are
+    /// those of chunks.
+    pub native: bool,
 }
 
 /// Roots of one kind.
@@ -49,7 +52,7 @@ pub struct RootSumRow {
 /// Live objects of one type.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RetainedTypeRow {
-    /// Address of the MethodTable.
+    /// Address of the MethodTable; of a class of C++ that of its virtual table. Zero for blocks without a class.
     pub method_table: Addr,
     /// Name of the type.
     #[serde(rename = "type")]
@@ -88,4 +91,6 @@ pub struct RetainedRow {
     pub root_address: Option<Addr>,
     /// Thread of that root.
     pub thread: Option<u32>,
+    /// Name of that root, if it is a variable or a stack of native code.
+    pub root_name: Option<String>,
 }

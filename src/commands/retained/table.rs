@@ -18,9 +18,14 @@ const UNREACHABLE: usize = 5;
 impl Render for RetainedReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
+        let no_blocks = self.native && self.live.objects == 0 && self.unreachable.objects == 0;
         match &self.object {
+            None if self.live.objects == 0 && (no_blocks || !self.native && self.roots.is_empty()) => {
+                doc.line("no managed heap and no malloc blocks were found");
+                return doc;
+            }
             Some(object) if object.name.is_none() => {
-                doc.line(format!("no object at {}", object.object));
+                doc.line(format!("no object or malloc block at {}", object.object));
                 return doc;
             }
             Some(object) => {
@@ -33,7 +38,9 @@ impl Render for RetainedReport {
             None => total_lines(&mut doc, self),
         }
         doc.line("");
-        if self.types.is_empty() {
+        if self.types.is_empty() && self.native && self.object.is_some() {
+            doc.line("it retains no other block");
+        } else if self.types.is_empty() {
             doc.line("no live objects match");
         } else {
             doc.table(type_table(self));
@@ -49,7 +56,7 @@ impl Render for RetainedReport {
             doc.line("");
             doc.table(unreachable_table(self));
         }
-        if self.object.is_none() {
+        if self.object.is_none() && !self.native {
             doc.line("");
             stack_lines(&mut doc, &self.stacks);
         }
@@ -103,16 +110,21 @@ fn total_lines(doc: &mut Document<'_>, report: &RetainedReport) {
         table.rows.push(vec![what.to_owned(), count, exact(size), percent(size, whole)]);
     };
     for root in &report.roots {
-        row(&format!("{} only", root.root_kind), exact(root.count), root.retained);
+        let what = match report.native {
+            true => root.root_kind.clone(),
+            false => format!("{} only", root.root_kind),
+        };
+        row(&what, exact(root.count), root.retained);
     }
-    row("several kinds of roots", String::new(), report.several);
+    row(if report.native { "several roots" } else { "several kinds of roots" }, String::new(), report.several);
     let is_certain = report.not_read.is_empty();
     row(if is_certain { "none (unreachable)" } else { "none that was read" }, String::new(), dead.size);
     table.footer = Some(vec!["[TOTAL]".into(), String::new(), exact(whole), String::new()]);
     doc.table(table);
+    let (what, suffix) = if report.native { ("malloc block", " that roots reach") } else { ("live object", "") };
     doc.line(format!(
-        "{}, {} bytes; {} {}, {} bytes",
-        count(live.objects, "live object"),
+        "{}{suffix}, {} bytes; {} {}, {} bytes",
+        count(live.objects, what),
         exact(live.size),
         exact(dead.objects),
         if is_certain { "unreachable" } else { "not reached" },
@@ -123,12 +135,14 @@ fn total_lines(doc: &mut Document<'_>, report: &RetainedReport) {
 
 fn object_lines(doc: &mut Document<'_>, object: &RetainedRow, dominators: &[RetainedRow]) {
     let name = object.name.as_ref().map_or_else(|| "?".into(), Name::shown);
-    let size = exact_or_dash(object.size);
+    let size = format!("{} bytes", exact_or_dash(object.size));
+    // A block without a class has its size for a name.
+    let what = if name.starts_with(&size) { name } else { format!("{name}, {size}") };
     let Some(retained) = object.retained else {
-        doc.line(format!("{} {name}, {size} bytes: not reachable from any root", object.object));
+        doc.line(format!("{} {what}: not reachable from any root", object.object));
         return;
     };
-    doc.line(format!("{} {name}, {size} bytes, retains {} bytes", object.object, exact(retained)));
+    doc.line(format!("{} {what}, retains {} bytes", object.object, exact(retained)));
     for row in std::iter::once(object).chain(dominators) {
         match row.dominator {
             Some(_) => doc.line(format!("    retained by {}", holder(row))),
@@ -151,6 +165,9 @@ fn holder(row: &RetainedRow) -> String {
         };
         return format!("{dominator} {name}{field}");
     }
+    if let Some(name) = &row.root_name {
+        return name.clone();
+    }
     let thread = row.thread.map(|t| format!(" of thread {t}")).unwrap_or_default();
     match (row.root_kind.as_deref(), row.root_address) {
         (kind, Some(at)) => {
@@ -164,27 +181,27 @@ fn holder(row: &RetainedRow) -> String {
 }
 
 fn type_table(report: &RetainedReport) -> TableBlock<'_> {
-    let mut table =
-        TableBlock::default().text("MT").number("Count").number("TotalSize").number("Retained").type_name("Class Name");
+    // Most blocks have no class.
+    let mut table = if report.native { TableBlock::default() } else { TableBlock::default().text("MT") };
+    table = table.number("Count").number("TotalSize").number("Retained");
+    table = table.type_name(if report.native { "Block" } else { "Class Name" });
     for t in &report.types {
-        table.rows.push(vec![
-            t.method_table.to_string(),
-            exact(t.count),
-            exact(t.size),
-            exact(t.retained),
-            t.name.shown(),
-        ]);
+        let mut row = vec![exact(t.count), exact(t.size), exact(t.retained), t.name.shown()];
+        if !report.native {
+            row.insert(0, t.method_table.to_string());
+        }
+        table.rows.push(row);
     }
     table
 }
 
 fn object_table(report: &RetainedReport) -> TableBlock<'_> {
     let mut table = TableBlock::default()
-        .text("Object")
+        .text(if report.native { "Address" } else { "Object" })
         .number("Size")
         .optional()
         .number("Retained")
-        .type_name("Class Name")
+        .type_name(if report.native { "Block" } else { "Class Name" })
         .least(18);
     // With a requested object, it is the same for all rows.
     let inside = report.object.is_some();

@@ -4,7 +4,7 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::commands::ip2method::IpRow;
 use crate::map::{Confidence, Kind};
-use crate::report::{BufferMemory, ClusterContent, Name, PointerSource, RegionRow};
+use crate::report::{BlockOwnerRow, BufferMemory, ClusterContent, Name, PointerSource, RegionRow};
 
 /// `whatis`: everything known about addresses. Fields outside `results` describe the first address.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -201,6 +201,8 @@ pub struct BlockRow {
     pub used: bool,
     /// Blocks of equal size and content. `null` for a free block.
     pub cluster: Option<AlikeRow>,
+    /// Type, container and holder. `null` for a free block, and for one that a managed object owns.
+    pub owner: Option<BlockOwnerRow>,
 }
 
 /// A block of a runtime's small-block allocator, in a pool of blocks of one size.

@@ -216,6 +216,13 @@ fn block(doc: &mut Document<'_>, row: &WhatisRow) {
             doc.line(format!("  category    {category}"));
         }
     }
+    if let Some(owner) = &b.owner {
+        doc.line(format!("  holder      {} ({})", owner.line(), owner.confidence));
+        if !owner.path.is_empty() {
+            doc.line(format!("  through     {}", owner.path.join(" → ")));
+        }
+        doc.line(format!("  retains     {} bytes", exact(owner.retained)));
+    }
 }
 
 /// Shows sixteen bytes per line, in hexadecimal and ASCII.

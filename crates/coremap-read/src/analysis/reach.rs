@@ -133,13 +133,17 @@ pub fn unread(session: &Session<'_>) -> u64 {
 
 /// Memory outside blocks in which the program may have pointers.
 fn roots(session: &Session<'_>) -> Vec<AddrRange> {
-    let others = session.malloc().others(session.process);
-    // Blocks too small for the list may contain pointers too.
-    let small = others.iter().flat_map(|heap| &heap.extents).filter(|e| e.size < MIN_BLOCK).map(|e| e.range);
-    union(root_parts(session).into_iter().map(|(range, _)| range).chain(small).collect())
+    union(root_parts(session).into_iter().map(|(range, _)| range).chain(small_blocks(session)).collect())
 }
 
-/// The same without memory of blocks, with the region of each part.
+/// Blocks too small for the list. They may contain pointers too.
+pub(crate) fn small_blocks(session: &Session<'_>) -> Vec<AddrRange> {
+    let others = session.malloc().others(session.process);
+    let extents = others.iter().flat_map(|heap| &heap.extents);
+    extents.filter(|extent| extent.size < MIN_BLOCK).map(|extent| extent.range).collect()
+}
+
+/// Memory outside blocks in which the program may have pointers, with the region of each part.
 pub(crate) fn root_parts<'s>(session: &'s Session<'_>) -> Vec<(AddrRange, &'s Region)> {
     let others = session.malloc().others(session.process);
     // Blocks are scanned when they are reached. The structures of such an allocator list all its blocks.

@@ -53,6 +53,8 @@ pub struct ElfImage {
     pub dynamic: Option<AddrRange>,
     /// Whether it has PT_INTERP. Programs have one, libraries seldom.
     pub has_interpreter: bool,
+    /// Bytes of its thread-local variables (PT_TLS), with what alignment may add.
+    pub thread_local: u64,
 }
 
 impl ElfImage {
@@ -254,6 +256,10 @@ pub(super) fn without_sections(programs: &[ph::ProgramHeader], bias: u64, page: 
         build_id: None,
         dynamic: programs.iter().find(|p| p.p_type == ph::PT_DYNAMIC).map(placed),
         has_interpreter: programs.iter().any(|p| p.p_type == ph::PT_INTERP),
+        thread_local: programs
+            .iter()
+            .find(|p| p.p_type == ph::PT_TLS)
+            .map_or(0, |p| p.p_memsz.saturating_add(p.p_align)),
     })
 }
 

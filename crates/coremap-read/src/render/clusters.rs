@@ -24,6 +24,10 @@ pub fn cluster_table(clusters: &[ClusterRow], all: u64, leaked: bool) -> TableBl
         table = table.number("Free");
     }
     table = table.text("Example").flexible("Begins with").least(WORD_WIDTH).text("Kind").optional();
+    let owned = clusters.iter().any(|c| !c.owner().is_empty());
+    if owned {
+        table = table.flexible("Owner").least(WORD_WIDTH).optional();
+    }
     table = table.brief(DEFAULT_CLUSTERS, "cluster").omitted(all.saturating_sub(clusters.len() as u64));
     table = table.bytes(|i| clusters.get(i).map_or(0, |c| c.bytes));
     for c in clusters {
@@ -33,6 +37,9 @@ pub fn cluster_table(clusters: &[ClusterRow], all: u64, leaked: bool) -> TableBl
             row.push(exact(c.free));
         }
         row.extend([c.example.to_string(), c.begins(), kind]);
+        if owned {
+            row.push(c.owner());
+        }
         table.rows.push(row);
     }
     table

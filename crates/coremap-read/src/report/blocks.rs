@@ -81,12 +81,27 @@ pub struct ClusterRow {
     /// pages in the core that are not all zero. `null` if not measured: blocks below 4 KiB, clusters below 16 MiB, and
     /// blocks that are not in the core.
     pub written: Option<u64>,
+    /// Class of the blocks, by their virtual table or the type that a library recorded. `null` if not proven.
+    #[serde(rename = "type")]
+    pub class: Option<String>,
+    /// The container that most of the blocks belong to. `null` if none is proven.
+    pub container: Option<String>,
+    /// The variable that holds most of the blocks. `null` if no single one does, or if not computed.
+    pub holder: Option<String>,
 }
 
 impl ClusterRow {
     /// Returns the bytes that the blocks take up in memory, as far as that was measured.
     pub fn weight(&self) -> u64 {
         self.written.map_or(self.bytes, |written| written.min(self.bytes))
+    }
+
+    /// Returns class, container and holder of the blocks in words. Empty if none is known.
+    pub fn owner(&self) -> String {
+        let class = self.class.clone();
+        let container = self.container.as_ref().map(|container| format!("in a {container}"));
+        let holder = self.holder.as_ref().map(|holder| format!("held by {holder}"));
+        [class, container, holder].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the first bytes of the blocks, in words.

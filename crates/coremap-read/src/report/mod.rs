@@ -10,6 +10,7 @@ mod finding_ids;
 mod kind_or_total;
 mod listed;
 mod lost;
+mod native_holders;
 mod pointer_source;
 mod region;
 mod resident;
@@ -27,8 +28,8 @@ pub use crate::words::{
     AllocatorName, AsyncEnd, AsyncPart, AsyncState, BlockBorders, BlockContent, BlockRole, BufferMemory, ChunkPlace,
     ChunkState, ClusterContent, CodeKind, CodePart, Compression, Execution, ExportFormat, ExportSubject, FaultCause,
     FieldStorage, FinalizerState, FrameRowKind, GcMode, Generation, HandleKind, HitEncoding, HolderState, ImageFormat,
-    LastWordsKind, LockKind, Measure, OsSubject, OwnerState, Part, RecordingEnd, SecretKind, SecretSeverity,
-    SeriesClock, SeriesOf, StackState, TargetKind, TaskStatus, TextFormat, Trust, Verdict, WaitKind,
+    LastWordsKind, LockKind, Measure, NativeRootKind, OsSubject, OwnerState, Part, RecordingEnd, SecretKind,
+    SecretSeverity, SeriesClock, SeriesOf, StackState, TargetKind, TaskStatus, TextFormat, Trust, Verdict, WaitKind,
 };
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};
 pub use conditions::ConditionRow;
@@ -36,6 +37,7 @@ pub use finding_ids::{FINDING_IDS, finding_id};
 pub use kind_or_total::KindOrTotal;
 pub use listed::ListedObject;
 pub use lost::{AddrRangeRow, LossRow, LostRow};
+pub use native_holders::{BlockOwnerRow, NativeHeldRow, NativeRootRow, NativeTypeRow};
 pub use pointer_source::PointerSource;
 pub use region::RegionRow;
 pub use resident::Resident;

@@ -27,7 +27,7 @@ pub use managed::{
     LockKind, TaskEndKind, TaskStatus, WaitKind,
 };
 pub use memory::{BlockBorders, BlockContent, BufferMemory, HitEncoding, TargetKind};
-pub use native::{BlockRole, FaultCause, LastWordsKind, OwnerState};
+pub use native::{BlockRole, FaultCause, LastWordsKind, NativeRootKind, OwnerState};
 pub use process::{Compression, ImageFormat, OsSubject};
 pub use secrets::{SecretKind, SecretSeverity};
 pub use series::{Measure, Part, RecordingEnd, SeriesClock, SeriesOf, Verdict};

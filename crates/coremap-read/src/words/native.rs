@@ -33,6 +33,22 @@ words! {
 }
 
 words! {
+    /// Kinds of roots that hold malloc blocks.
+    pub enum NativeRootKind {
+        /// A variable of a module.
+        Global = "global",
+        /// A thread-local variable.
+        Tls = "tls",
+        /// A local variable on a thread's stack.
+        Stack = "stack",
+        /// A register of a thread.
+        Register = "register",
+        /// An object of a managed runtime.
+        Object = "object",
+    }
+}
+
+words! {
     /// What a fault's address is.
     pub enum FaultCause {
         /// A null pointer, or a field of a structure that is null.

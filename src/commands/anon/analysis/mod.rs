@@ -4,18 +4,21 @@
 //! The kernel merges adjacent mappings, so a hundred blocks of one size may be
 //! one region. Blocks are separated where pointers lead, because the code that
 //! made a block stores its start address. They are also separated where the
-//! content changes.
+//! content changes, and at every multiple of one size if a pool maps blocks of
+//! that size.
 
 mod blocks;
 mod finding;
 mod owners;
 mod sample;
+mod unit;
 
 pub(in crate::commands) use finding::{finding, noun};
 
 use crate::addr::{Addr, AddrRange, PAGE, union};
 use crate::analysis::contents::Destinations;
 use crate::commands::anon::analysis::blocks::{Cluster, clusters, cut, cut_by_content};
+use crate::commands::anon::analysis::unit::by_unit;
 use crate::commands::anon::report::{AnonReport, BlockClusterRow, ContentRow};
 use crate::commands::refs;
 use crate::commands::refs::RefRow;
@@ -47,10 +50,14 @@ struct Pointer {
 }
 
 /// Anonymous memory, cut at the addresses that pointers refer to.
+#[derive(Default)]
 pub(in crate::commands) struct Survey {
     /// Blocks by address. The flag is true for a whole region.
     pub blocks: Vec<(AddrRange, bool)>,
     pointers: Vec<Pointer>,
+    /// Addresses at which the regions are cut, and targets of words in the same region. Both are sorted.
+    cuts: Vec<Addr>,
+    inside: Vec<Addr>,
     scanned: u64,
 }
 
@@ -68,7 +75,8 @@ pub fn anon(session: &Session<'_>, progress: &Progress) -> AnonReport {
     let destinations = Destinations::of(session.map());
     let ranges: Vec<AddrRange> = anonymous.iter().map(|r| r.range).collect();
     let runs = filled(session.process.target(), &ranges, &destinations, progress);
-    let all = clusters(&cut_by_content(&survey.blocks, &runs));
+    let blocks = by_unit(&ranges, &survey.cuts, &survey.inside, &runs).unwrap_or(survey.blocks);
+    let all = clusters(&cut_by_content(&blocks, &runs));
     let mut rows: Vec<RefRow> =
         survey.pointers.iter().map(|p| refs::row(session, AddrRange::sized(p.value, 1), p.at, p.value)).collect();
     refs::objects(session, &mut rows);
@@ -140,28 +148,36 @@ fn contents(destinations: &Destinations, makeup: &Makeup) -> Vec<ContentRow> {
 pub(in crate::commands) fn survey(session: &Session<'_>, within: Vec<AddrRange>, progress: &Progress) -> Survey {
     let regions: Vec<AddrRange> = session.map().regions.iter().filter(|r| is_anonymous(r)).map(|r| r.range).collect();
     let (Some(first), Some(last)) = (regions.first(), regions.last()) else {
-        return Survey { blocks: Vec::new(), pointers: Vec::new(), scanned: 0 };
+        return Survey::default();
     };
     let _phase = session.process.enter(Phase::Anonymous);
     let hull = AddrRange::new(first.start, last.end);
     let mut kept: Vec<Pointer> = Vec::new();
-    let keep = |share: &mut Vec<Pointer>, at: Addr, value: Addr| {
+    let mut inside: Vec<Addr> = Vec::new();
+    let keep = |share: &mut (Vec<Pointer>, Vec<Addr>), at: Addr, value: Addr| {
         // Checked before the search, because few words are aligned to a page.
         if !value.is_aligned(PAGE) {
             return;
         }
         let i = regions.partition_point(|r| r.end <= value);
-        if regions.get(i).is_some_and(|r| r.contains(value) && !r.contains(at)) {
-            share.push(Pointer { at, value });
+        match regions.get(i).filter(|r| r.contains(value)).map(|r| r.contains(at)) {
+            Some(false) => share.0.push(Pointer { at, value }),
+            Some(true) if share.1.len() < limits::MAX_REFS => share.1.push(value),
+            Some(true) | None => {}
         }
     };
-    let scanned = pointers(session.process.target(), &within, hull, progress, keep, |share: Vec<Pointer>| {
-        let room = limits::MAX_REFS.saturating_sub(kept.len());
-        kept.extend(share.into_iter().take(room));
-    });
+    let scanned =
+        pointers(session.process.target(), &within, hull, progress, keep, |share: (Vec<Pointer>, Vec<Addr>)| {
+            let room = limits::MAX_REFS.saturating_sub(kept.len());
+            kept.extend(share.0.into_iter().take(room));
+            let room = limits::MAX_REFS.saturating_sub(inside.len());
+            inside.extend(share.1.into_iter().take(room));
+        });
+    inside.sort_unstable();
+    inside.dedup();
     let left_over = |p: &&Pointer| session.map().region_at(p.at).is_some_and(|r| session.is_left_over(r, p.at));
     let mut cuts: Vec<Addr> = kept.iter().filter(|p| !left_over(p)).map(|p| p.value).collect();
     cuts.sort_unstable();
     cuts.dedup();
-    Survey { blocks: cut(&regions, &cuts), pointers: kept, scanned }
+    Survey { blocks: cut(&regions, &cuts), pointers: kept, cuts, inside, scanned }
 }

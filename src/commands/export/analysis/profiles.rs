@@ -107,7 +107,11 @@ fn of_threads(
 
 /// Similar malloc blocks: by content, then by size.
 fn of_malloc(session: &Session<'_>, progress: &Progress) -> Result<Profile, ExportError> {
-    let report = malloc(session, &MallocOptions { chunks: false, limit: Some(usize::MAX) }, progress);
+    let report = malloc(
+        session,
+        &MallocOptions { chunks: false, limit: Some(usize::MAX), ..MallocOptions::default() },
+        progress,
+    );
     if report.total.used == 0 {
         return Err(ExportError::Unfit("nothing was written: no malloc blocks were found in this core".into()));
     }
@@ -154,7 +158,8 @@ fn of_holders(session: &Session<'_>, progress: &Progress, limits: &mut Vec<Strin
         }
     }
     let held = report.total.malloc;
-    let used = malloc(session, &MallocOptions { chunks: false, limit: Some(0) }, progress).total;
+    let used =
+        malloc(session, &MallocOptions { chunks: false, limit: Some(0), ..MallocOptions::default() }, progress).total;
     let rest = [used.used_bytes.saturating_sub(held.bytes), used.used.saturating_sub(held.count)];
     if rest != [0, 0] {
         profile.add(["(no managed object points at it)", "malloc"].map(Frame::named), &rest);

@@ -1,6 +1,6 @@
 //! Findings on malloc and thread stacks.
 
-use crate::analysis::block_graph::{self, NativeHolders};
+use crate::analysis::block_graph::{self, HolderLimits, NativeHolders};
 use crate::analysis::zero::ZeroMap;
 use crate::causes::native_holders;
 use crate::commands::malloc::{self, CategoriesRow, MallocOptions, MallocReport};
@@ -60,7 +60,7 @@ pub(super) fn malloc(
         }
         return;
     }
-    let options = MallocOptions { chunks: false, limit: Some(CLUSTERS) };
+    let options = MallocOptions { chunks: false, limit: Some(CLUSTERS), ..MallocOptions::default() };
     let report = malloc::malloc(session, &options, progress);
     let split = heaps::split(session.process, session.map(), session.malloc());
     let held = malloc::held(session, &split);
@@ -80,8 +80,9 @@ pub(super) fn malloc(
     found.findings.extend(quick);
     // Runtimes know their objects better, and own most of malloc's blocks in a process that has one.
     if session.runtimes().is_empty() {
-        let facts =
-            budget.run(session, "holders of malloc blocks", (bytes, HELD), |_| block_graph::native_holders(session));
+        let facts = budget.run(session, "holders of malloc blocks", (bytes, HELD), |_| {
+            block_graph::native_holders(session, HolderLimits::FINDINGS)
+        });
         add_holders(facts.flatten().as_ref(), show_data, found);
     }
 }

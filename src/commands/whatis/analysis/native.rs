@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::addr::{Addr, AddrRange, union};
+use crate::analysis::block_graph::with_block_owners;
 use crate::analysis::blocks::alike;
 use crate::analysis::in_object::each_in_object;
 use crate::analysis::naming::Names;
@@ -29,6 +30,23 @@ pub(super) fn add_native(session: &Session<'_>, names: &Names<'_, '_>, rows: &mu
     blocks(session, &mut rows);
     rows.retain(|r| r.owner.is_none() && r.block.as_ref().is_some_and(|b| b.used));
     owners(session, &mut rows, progress);
+    rows.retain(|row| row.owner.is_none());
+    native_owners(session, &mut rows);
+}
+
+/// Adds the native holders of blocks that no managed object owns.
+fn native_owners(session: &Session<'_>, rows: &mut [&mut WhatisRow]) {
+    if rows.is_empty() {
+        return;
+    }
+    with_block_owners(session, |owners| {
+        for row in rows {
+            let address = row.address;
+            if let Some(block) = &mut row.block {
+                block.owner = owners.owner(address);
+            }
+        }
+    });
 }
 
 /// Adds the objects that own the memory, if a runtime knows them.
@@ -128,7 +146,13 @@ fn blocks(session: &Session<'_>, rows: &mut [&mut WhatisRow]) {
         // Each needs a pass over all blocks, so the number is limited.
         let room = known.len() < limits::MAX_ALIKE_QUERIES || known.contains_key(&block.range.start);
         let cluster = (block.used && room).then(|| known.entry(block.range.start).or_insert_with(make).clone());
-        row.block = Some(BlockRow { start: block.range.start, size: block.range.len(), used: block.used, cluster });
+        row.block = Some(BlockRow {
+            start: block.range.start,
+            size: block.range.len(),
+            used: block.used,
+            cluster,
+            owner: None,
+        });
     }
 }
 

@@ -3,9 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::analysis::block_graph::facts::Scene;
+use crate::analysis::block_graph::edges::{Edges, Lead};
+use crate::analysis::block_graph::facts::Part;
 use crate::analysis::block_graph::kinds::text;
 use crate::analysis::block_graph::owners::Vertex;
+use crate::analysis::block_graph::scene::Scene;
 use crate::bytes::printable;
 
 /// Maximum number of texts, and of classes, per result.
@@ -38,34 +40,39 @@ impl Scene<'_, '_> {
     pub(super) fn linked(&self, path: u32, heads: u64) -> Option<u64> {
         let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
         let is = |block: u32| self.paths.of_block.get(block as usize) == Some(&path);
-        for block in (0..self.graph.len() as u32).filter(|block| is(*block)) {
-            for (at, ..) in self.graph.edges.of(block).filter(|(_, to, _)| *to != block && is(*to)) {
+        for &block in self.paths.blocks_of(path) {
+            let known = |(at, to, _): &(u16, u32, Lead)| *at < Edges::LAST_WORD && *to != block && is(*to);
+            for (at, ..) in self.graph.edges.of(block).filter(known) {
                 let count = counts.entry(at).or_default();
                 *count = count.saturating_add(1);
             }
         }
         let (at, count) = counts.into_iter().max_by_key(|(at, count)| (*count, Reverse(*at)))?;
         let all = self.paths.get(path)?.count;
-        // The last node of each list leads to none.
+        // The last node of each list leads to none, and each other one is led to. Words that are left over do not fit.
         let linked = all.saturating_sub(heads.min(all));
-        let is_link = count.saturating_mul(10) >= linked.saturating_mul(9) && count.saturating_mul(20) >= all;
+        let fits = count.saturating_mul(10) >= linked.saturating_mul(9)
+            && (heads == 0 || count.saturating_mul(10) <= linked.saturating_mul(11));
+        let is_link = fits && linked.saturating_mul(20) >= all;
         is_link.then(|| u64::from(at).saturating_mul(8))
     }
 
-    /// Classes of the blocks at and below a path, with their numbers.
-    pub(super) fn classes(&self, path: u32) -> Vec<(String, u64)> {
-        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    /// Classes of the blocks at and below a path, with their own bytes.
+    pub(super) fn classes(&self, path: u32) -> Vec<Part> {
+        let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for path in self.below(path).into_iter().filter_map(|path| self.paths.get(path)) {
             if let Vertex::Block(block) = path.first
                 && let Some(name) = self.kinds.name(block)
             {
-                let count = counts.entry(name).or_default();
-                *count = count.saturating_add(path.count);
+                let sum = sums.entry(name).or_default();
+                sum.0 = sum.0.saturating_add(path.count);
+                sum.1 = sum.1.saturating_add(path.count.saturating_mul(self.graph.size(block)));
             }
         }
-        let mut all: Vec<(String, u64)> =
-            counts.into_iter().map(|(name, count)| (printable(name).into_owned(), count)).collect();
-        all.sort_by_key(|(_, count)| Reverse(*count));
+        let part =
+            |(name, (count, bytes)): (&str, (u64, u64))| Part { what: printable(name).into_owned(), count, bytes };
+        let mut all: Vec<Part> = sums.into_iter().map(part).collect();
+        all.sort_by_key(|part| Reverse(part.count));
         all.truncate(CLASSES);
         all
     }

@@ -61,6 +61,23 @@ impl Scan {
         self.ends.push(u32::try_from(self.to.len()).unwrap_or(u32::MAX));
     }
 
+    /// The target of each word, and the bytes from the target's start.
+    pub(super) fn targets(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.to.iter().copied().zip(self.inside.iter().copied())
+    }
+
+    /// The words of each block: index of the word, target, and bytes from the target's start.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = impl Iterator<Item = (u16, u32, u32)> + '_> + '_ {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(from, end)| {
+            let range = from as usize..*end as usize;
+            let at = self.at.get(range.clone()).unwrap_or_default().iter().copied();
+            let to = self.to.get(range.clone()).unwrap_or_default().iter().copied();
+            at.zip(to.zip(self.inside.get(range).unwrap_or_default().iter().copied()))
+                .map(|(at, (to, inside))| (at, to, inside))
+        })
+    }
+
     /// Number of words.
     pub(super) fn len(&self) -> usize {
         self.to.len()

@@ -1,13 +1,16 @@
-//! Classes of blocks by their virtual tables, and text in them.
+//! Classes of blocks by their virtual tables or GLib's types, and text in them.
 
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::analysis::block_graph::BlockGraph;
+use crate::analysis::block_graph::{BlockGraph, dyn_tables, gobject};
 use crate::memory::{Memory, ProcessMemory};
 use crate::native::last_words::class_name;
 use crate::runtimes::graph::{GraphError, MemoryBudget};
 use crate::session::Session;
+
+/// Class of slabs. What their parts leave is no block of the program.
+const SLAB: u16 = 1;
 
 /// Maximum number of different first words whose class is searched.
 const FIRST_WORDS: usize = 1 << 14;
@@ -37,13 +40,14 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    /// Reads the first word of each block.
+    /// Reads the first word of each block. `rust`: whether the program is written in Rust.
     ///
     /// # Errors
     /// [`GraphError::OutOfTime`]
     pub(super) fn find(
         session: &Session<'_>,
         graph: &BlockGraph<'_>,
+        rust: bool,
         budget: &MemoryBudget,
     ) -> Result<Kinds, GraphError> {
         let memory = &session.process.memory;
@@ -53,18 +57,25 @@ impl Kinds {
             let i = modules.partition_point(|range| range.end <= at);
             modules.get(i).is_some_and(|range| range.start <= at)
         };
+        let classes = gobject::classes(session, graph, budget)?;
         let mut known: HashMap<u64, u16> = HashMap::new();
-        let mut out = Kinds { names: Vec::new(), of: Vec::with_capacity(graph.len()) };
+        // The first is the class of slabs, which has no name.
+        let mut out = Kinds { names: vec![None], of: Vec::with_capacity(graph.len()) };
         for block in 0..graph.len() as u32 {
             budget.in_time_at(block as usize)?;
             let word = memory.peek_u64(graph.start(block)).ok().filter(|_| graph.usable(block) >= 8).unwrap_or(0);
             let table = Addr::new(word);
             let mut kind = Kind::default();
-            if in_module(table) && table.is_aligned(8) {
+            if graph.slabs.is_slab(block) {
+                out.of.push(Kind { class: SLAB, text: false });
+                continue;
+            }
+            let gobject = classes.get(&word);
+            if gobject.is_some() || in_module(table) && table.is_aligned(8) {
                 let class = known.get(&word).copied().or_else(|| {
                     let class =
                         u16::try_from(out.names.len().saturating_add(1)).ok().filter(|_| known.len() < FIRST_WORDS)?;
-                    out.names.push(class_of(session, table));
+                    out.names.push(gobject.map_or_else(|| class_of(session, table), Clone::clone));
                     known.insert(word, class);
                     Some(class)
                 });
@@ -74,7 +85,23 @@ impl Kinds {
             }
             out.of.push(kind);
         }
+        if rust {
+            out.add_types(dyn_tables::types(session, graph, &in_module, budget)?);
+        }
         Ok(out)
+    }
+
+    /// Adds blocks of trait objects.
+    fn add_types(&mut self, types: dyn_tables::Typed) {
+        for (name, blocks) in types {
+            let Ok(class) = u16::try_from(self.names.len().saturating_add(1)) else { return };
+            self.names.push(Some(name));
+            for block in blocks {
+                if let Some(kind) = self.of.get_mut(block as usize) {
+                    *kind = Kind { class, text: false };
+                }
+            }
+        }
     }
 
     pub(super) fn of(&self, block: u32) -> Kind {

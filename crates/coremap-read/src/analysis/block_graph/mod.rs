@@ -4,37 +4,54 @@
 //! needs more care, because one word that is left over would change it. So only two kinds of words count: those that
 //! lead to the start of a block, and those that lead to an inner offset that is common for blocks of that size.
 //!
-//! [`native_holders`] reads the graph once, and all results come from it. Every pass is linear in blocks and words and
+//! [`native_holders`] and [`with_block_owners`] read the graph once, and all results come from it. Every pass is linear in blocks and words and
 //! ends at the time limit. The numbers of both are limited (`limits::MAX_GRAPH_BLOCKS`), and so are the steps of all
 //! proofs of containers. [`ring`] needs no graph: it follows single lists.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `edges` | words of blocks that lead to blocks |
+//! | `slabs` | blocks that GLib cuts into parts |
 //! | `roots` | words outside of blocks that lead to them, in groups with a name |
 //! | `containers` | containers of C++, Rust and C, proven by their own fields |
 //! | `owners` | dominators: which block or root holds which blocks |
 //! | `paths` | blocks that are reached alike, as one |
 //! | `lost` | blocks that no root leads to |
+//! | `scene` | the graph with all of these |
+//! | `gobject`, `dyn_tables` | classes of GLib's objects, and of Rust's trait objects |
+//! | `hidden` | signs that lost blocks are in use |
 //! | `kinds` | classes of blocks, and text in them |
+//! | `chain` | the way from a holder to its elements |
 //! | `names`, `contents` | names of holders, and descriptions of blocks that are reached alike |
 //! | `stacks` | stacks of threads, each unwound once |
 //! | `facts` | the results, and how they are found |
+//! | `block_owners` | type, container and holder of single blocks |
+//! | `retained` | bytes that each block and root retains |
+//! | `rows` | results as rows of reports |
 //! | `rings` | rings of blocks that a running thread may follow for ever |
 //! | `pins` | blocks in use that keep free memory in pieces |
 
+mod block_owners;
+mod chain;
 mod containers;
 mod contents;
+mod dyn_tables;
 mod edges;
 mod facts;
+mod gobject;
+mod hidden;
 mod kinds;
 mod lost;
 mod names;
 mod owners;
 mod paths;
 mod pins;
+mod retained;
 mod rings;
 mod roots;
+mod rows;
+mod scene;
+mod slabs;
 mod stacks;
 
 use std::ops::Range;
@@ -50,11 +67,14 @@ use crate::native::malloc::{BlockNumbers, Blocks};
 use crate::session::Session;
 use crate::units::exact;
 
-pub use facts::{ContainerFact, HolderFact, LostFact, NativeHolders, Part, native_holders};
+pub use block_owners::{BlockOwners, with_block_owners};
+pub use facts::{ContainerFact, HolderFact, HolderLimits, LostFact, NativeHolders, Part, native_holders};
 pub use pins::PinFact;
+pub use retained::{NativeRetained, RetainedBlock, RetainedClass, RetainedRoots};
 pub use rings::{Ring, ring};
 
 use edges::Edges;
+use slabs::Slabs;
 
 /// Unit of chunk sizes in bytes.
 const UNIT: u64 = 8;
@@ -65,10 +85,11 @@ fn too_many(session: &Session<'_>, limit: usize, of: &str) {
     session.process.diag.note(WarningCode::Limit, text);
 }
 
-/// A graph whose nodes are the used blocks, by number.
+/// A graph whose nodes are the used blocks, by number, and behind them the parts of slabs.
 struct BlockGraph<'a> {
     blocks: &'a Blocks,
     numbers: BlockNumbers,
+    slabs: Slabs,
     /// Start of each block.
     starts: Vec<Addr>,
     /// Usable bytes of each block.
@@ -115,7 +136,7 @@ impl<'a> BlockGraph<'a> {
             words.fetch_add(out.len(), Ordering::Relaxed);
             out
         };
-        let scans: Vec<edges::Scan> = tasks.par_iter().map(scan).collect();
+        let mut scans: Vec<edges::Scan> = tasks.par_iter().map(scan).collect();
         if is_full() {
             too_many(session, limits::MAX_GRAPH_WORDS, "pointers in malloc blocks");
             return None;
@@ -123,8 +144,10 @@ impl<'a> BlockGraph<'a> {
         if deadline.has_passed() {
             return None;
         }
+        let mut tables = slabs::Tables { starts: &mut starts, lens: &mut lens, sizes: &mut sizes };
+        let slabs = Slabs::split(&session.process.memory, &mut tables, &mut scans);
         let edges = Edges::join(scans, &lens)?;
-        Some(BlockGraph { blocks, numbers, starts, lens, sizes, edges })
+        Some(BlockGraph { blocks, numbers, slabs, starts, lens, sizes, edges })
     }
 
     fn len(&self) -> usize {
@@ -133,7 +156,8 @@ impl<'a> BlockGraph<'a> {
 
     /// The used block that contains an address.
     fn at(&self, at: Addr) -> Option<u32> {
-        self.numbers.of(self.blocks.used_at(at, 0)?)
+        let block = self.numbers.of(self.blocks.used_at(at, 0)?)?;
+        Some(self.slabs.part(block, at))
     }
 
     /// The used block that begins at an address.

@@ -1,11 +1,13 @@
 //! Names of holders of blocks: variables, thread-local variables and locals of functions.
 
 use crate::addr::Addr;
-use crate::analysis::block_graph::facts::{SameKey, Scene};
+use crate::analysis::block_graph::facts::SameKey;
 use crate::analysis::block_graph::roots::{RootGroup, RootPlace};
+use crate::analysis::block_graph::scene::Scene;
 use crate::analysis::place::place;
 use crate::bytes::printable;
 use crate::native::thread_local;
+use crate::report::{NativeRootKind, NativeRootRow};
 
 impl Scene<'_, '_> {
     /// The key that one variable has in all threads: its distance from the thread pointer, or its function and frame.
@@ -32,33 +34,60 @@ impl Scene<'_, '_> {
         Some(format!("{}{offset}", printable(&name)))
     }
 
-    /// The name of a root.
-    pub(super) fn name_of(&self, group: &RootGroup) -> String {
+    /// A root with its name.
+    pub(super) fn name_of(&self, group: &RootGroup) -> NativeRootRow {
         match group.place {
-            RootPlace::Data(_) => self.variable(group.at),
-            RootPlace::Tls(tid) => match (self.thread_local(tid, group.at), self.same_key(group)) {
-                (Some(name), _) => format!("the thread-local variable {name} of thread {tid}"),
-                (None, Some((_, below))) => format!("a thread-local variable, {below}, of thread {tid}"),
-                (None, None) => format!("a thread-local variable of thread {tid}"),
+            RootPlace::Data(module) => self.variable(group.at, module),
+            RootPlace::Tls(tid) => {
+                let symbol = self.thread_local(tid, group.at);
+                let name = match (&symbol, self.same_key(group)) {
+                    (Some(name), _) => format!("the thread-local variable {name} of thread {tid}"),
+                    (None, Some((_, below))) => format!("a thread-local variable, {below}, of thread {tid}"),
+                    (None, None) => format!("a thread-local variable of thread {tid}"),
+                };
+                let kind = Some(NativeRootKind::Tls);
+                NativeRootRow { kind, symbol, thread: Some(tid), name, ..NativeRootRow::default() }
+            }
+            RootPlace::Mapping(start) => {
+                let region = self.session.map().region_at(start);
+                let is_managed = region.is_some_and(|region| region.kind.holds_objects());
+                let kind = is_managed.then_some(NativeRootKind::Object);
+                let what = if is_managed { "the managed heap" } else { "the mapping" };
+                NativeRootRow { kind, name: format!("{what} at {start}"), ..NativeRootRow::default() }
+            }
+            RootPlace::Stack(tid) => {
+                let function = self.stacks.function_at(tid, group.at).map(|(name, _)| printable(&name).into_owned());
+                let name = match &function {
+                    Some(function) => format!("a local variable of {function} (stack of thread {tid})"),
+                    None => format!("the stack of thread {tid}"),
+                };
+                let kind = Some(NativeRootKind::Stack);
+                NativeRootRow { kind, function, thread: Some(tid), name, ..NativeRootRow::default() }
+            }
+            RootPlace::Registers(tid) => NativeRootRow {
+                kind: Some(NativeRootKind::Register),
+                thread: Some(tid),
+                name: format!("a register of thread {tid}"),
+                ..NativeRootRow::default()
             },
-            RootPlace::Mapping(start) => format!("the mapping at {start}"),
-            RootPlace::Stack(tid) => match self.stacks.function_at(tid, group.at) {
-                Some((function, _)) => {
-                    format!("a local variable of {} (stack of thread {tid})", printable(&function))
-                }
-                None => format!("the stack of thread {tid}"),
-            },
-            RootPlace::Registers(tid) => format!("a register of thread {tid}"),
         }
     }
 
     /// A variable of a module with the offset in it, or the position in its section.
-    fn variable(&self, at: Addr) -> String {
-        if let Some(symbol) = self.session.symbols().resolve_data(at).filter(|symbol| symbol.sized) {
-            let offset = if symbol.offset == 0 { String::new() } else { format!("+{:#x}", symbol.offset) };
-            return format!("{}{offset}", printable(&symbol.name));
-        }
+    fn variable(&self, at: Addr, module: u32) -> NativeRootRow {
+        let of = self.session.process.modules.get(module as usize);
+        let symbol = self.session.symbols().resolve_data(at).filter(|symbol| symbol.sized);
+        let offset = |inside: u64| if inside == 0 { String::new() } else { format!("+{inside:#x}") };
+        let symbol = symbol.map(|symbol| format!("{}{}", printable(&symbol.name), offset(symbol.offset)));
         let region = self.session.map().region_at(at);
-        region.map_or_else(|| at.to_string(), |region| place(self.session, region, at))
+        let position = || region.map_or_else(|| at.to_string(), |region| place(self.session, region, at));
+        NativeRootRow {
+            kind: Some(NativeRootKind::Global),
+            module: of.map(|module| printable(module.name()).into_owned()),
+            offset: of.and_then(|module| at.checked_since(module.range.start)).map(Addr::new),
+            name: symbol.clone().unwrap_or_else(position),
+            symbol,
+            ..NativeRootRow::default()
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! dominators' own.
 
 use crate::analysis::block_graph::BlockGraph;
-use crate::analysis::block_graph::containers::Prover;
+use crate::analysis::block_graph::containers::{Container, Prover};
 use crate::analysis::block_graph::edges::Lead;
 use crate::analysis::block_graph::lost::{self, Head};
 use crate::analysis::block_graph::roots::{RootGroup, RootWord};
@@ -16,7 +16,7 @@ use crate::runtimes::graph::{GraphError, MemoryBudget, PlainGraph};
 const OWNED: usize = 64;
 
 /// Marks a block that no container has.
-const NOBODY: u32 = u32::MAX;
+pub(super) const NOBODY: u32 = u32::MAX;
 
 /// A vertex of the dominator tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub(super) struct Owners {
     pub(super) heads: Vec<Head>,
     /// The group that led to each block first, by strong words. `u32::MAX`: none.
     pub(super) first: Vec<u32>,
+    /// Nodes of containers.
+    pub(super) containers: Contained,
 }
 
 impl Owners {
@@ -94,10 +96,10 @@ impl Owners {
             any.iter().map(|group| *group == NOBODY).collect()
         };
         let (blocks, count) = (graph.len() as u32, groups.len() as u32);
-        let in_container = in_containers(graph, prover, groups);
+        let containers = Contained::find(graph, prover, groups);
         let is = |list: &[bool], block: u32| list.get(block as usize).copied().unwrap_or(false);
         let has_first = |block: u32| first.get(block as usize).is_some_and(|group| *group != NOBODY);
-        let owner = |block: u32| in_container.get(block as usize).copied().unwrap_or(NOBODY);
+        let owner = |block: u32| containers.owner(block);
         let heads = lost::heads(graph, &lost, is_typed, budget)?;
         let keep = |from: u32, to: u32, lead: Lead| {
             let is_pointer = match lead {
@@ -107,7 +109,10 @@ impl Owners {
                 Lead::Inner => !is(&owned, to),
                 Lead::Weak => !has_first(to),
             };
+            // What data reaches is not held by blocks that only a stack leads to.
+            let of_stack = is(&by_data, to) && !is(&by_data, from) && !is(&lost, from);
             is_pointer
+                && !of_stack
                 && from != to
                 && (owner(to) == NOBODY || owner(to) == owner(from) || owner(to) == count.saturating_add(from))
         };
@@ -134,7 +139,7 @@ impl Owners {
         plain.add(heads.iter().map(|head| head.block.saturating_add(1)));
         let tree = plain.dominators(budget)?;
         let up = (0..tree.order.len()).map(|at| tree.of(at) as u32).collect();
-        Ok(Owners { blocks, groups: count, order: tree.order, up, heads, first })
+        Ok(Owners { blocks, groups: count, order: tree.order, up, heads, first, containers })
     }
 }
 
@@ -176,47 +181,71 @@ fn spread<'g>(
     Ok(())
 }
 
-/// Sets the owner of nodes that have none.
-fn own(nodes: &[u32], owner: u32, out: &mut [u32]) {
-    for node in nodes {
-        if let Some(place) = out.get_mut(*node as usize).filter(|place| **place == NOBODY) {
-            *place = owner;
-        }
-    }
-}
-
 /// Maximum number of blocks that roots lead to in which containers are searched, and their largest size in bytes.
 const HOLDERS: usize = 1024;
 const HOLDER_BYTES: u64 = 1024;
 
-/// For each block that is a node of a container, the owner: the group with the container, or the number of groups plus
-/// the number of the block with the container. Other words that lead to nodes, as in iterators, hold nothing.
-fn in_containers(graph: &BlockGraph<'_>, prover: &Prover<'_>, groups: &[RootGroup]) -> Vec<u32> {
-    let mut out = vec![NOBODY; graph.len()];
-    for (number, group) in (0..).zip(groups) {
-        let Some(container) = &group.container else { continue };
-        let nodes = prover.nodes(container);
-        if nodes.len() < OWNED {
-            continue;
+/// Blocks that are nodes of containers. Other words that lead to nodes, as in iterators, hold nothing.
+pub(super) struct Contained {
+    /// Index in `all` of each block's container.
+    of: Vec<u32>,
+    /// Containers, each with its owner: the group with it, or the number of groups plus the number of the block with it.
+    all: Vec<(u32, Container)>,
+}
+
+impl Contained {
+    fn find(graph: &BlockGraph<'_>, prover: &Prover<'_>, groups: &[RootGroup]) -> Contained {
+        let mut out = Contained { of: vec![NOBODY; graph.len()], all: Vec::new() };
+        for (number, group) in (0..).zip(groups) {
+            let Some(container) = &group.container else { continue };
+            let nodes = prover.nodes(container);
+            if nodes.len() >= OWNED {
+                out.add(number, container, &nodes);
+            }
         }
-        own(&nodes, number, &mut out);
+        let count = groups.len() as u32;
+        let others = groups.iter().filter(|group| group.container.is_none());
+        let words = others.flat_map(|group| &group.words).filter(|word| word.lead == Lead::Start);
+        let mut holders: Vec<u32> =
+            words.map(|word| word.to).filter(|block| graph.usable(*block) <= HOLDER_BYTES).take(HOLDERS).collect();
+        holders.sort_unstable();
+        holders.dedup();
+        for holder in holders {
+            let start = graph.start(holder);
+            let found = (0..graph.usable(holder)).step_by(8).filter_map(|offset| prover.at(start.checked_add(offset)?));
+            for container in found {
+                let nodes = prover.nodes(&container);
+                // A node of a container is no holder of the others.
+                if nodes.len() >= OWNED && !nodes.contains(&holder) {
+                    out.add(count.saturating_add(holder), &container, &nodes);
+                }
+            }
+        }
+        out
     }
-    let count = groups.len() as u32;
-    let others = groups.iter().filter(|group| group.container.is_none());
-    let words = others.flat_map(|group| &group.words).filter(|word| word.lead == Lead::Start);
-    let mut holders: Vec<u32> =
-        words.map(|word| word.to).filter(|block| graph.usable(*block) <= HOLDER_BYTES).take(HOLDERS).collect();
-    holders.sort_unstable();
-    holders.dedup();
-    for holder in holders {
-        let start = graph.start(holder);
-        let found = (0..graph.usable(holder)).step_by(8).filter_map(|offset| prover.at(start.checked_add(offset)?));
-        for nodes in found.map(|container| prover.nodes(&container)).filter(|nodes| nodes.len() >= OWNED) {
-            // A node of a container is no holder of the others.
-            if !nodes.contains(&holder) {
-                own(&nodes, count.saturating_add(holder), &mut out);
+
+    /// Sets the container of nodes that have none.
+    fn add(&mut self, owner: u32, container: &Container, nodes: &[u32]) {
+        let index = u32::try_from(self.all.len()).unwrap_or(NOBODY);
+        self.all.push((owner, container.clone()));
+        for node in nodes {
+            if let Some(place) = self.of.get_mut(*node as usize).filter(|place| **place == NOBODY) {
+                *place = index;
             }
         }
     }
-    out
+
+    fn at(&self, block: u32) -> Option<&(u32, Container)> {
+        self.all.get(self.of.get(block as usize).copied()? as usize)
+    }
+
+    /// The owner of a node. [`NOBODY`] if the block is no node.
+    fn owner(&self, block: u32) -> u32 {
+        self.at(block).map_or(NOBODY, |(owner, _)| *owner)
+    }
+
+    /// The container that a block is a node of.
+    pub(super) fn container(&self, block: u32) -> Option<&Container> {
+        self.at(block).map(|(_, container)| container)
+    }
 }

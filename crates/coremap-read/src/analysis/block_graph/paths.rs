@@ -1,8 +1,10 @@
 //! Blocks that are reached alike, as one: the dominator tree with one path for equal blocks below equal ones.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use crate::analysis::block_graph::BlockGraph;
+use crate::analysis::block_graph::edges::{Edges, Lead};
 use crate::analysis::block_graph::kinds::{Kind, Kinds};
 use crate::analysis::block_graph::owners::{Owners, Vertex};
 use crate::runtimes::graph::{GraphError, MemoryBudget};
@@ -49,6 +51,10 @@ pub(super) struct Paths {
     pub(super) of_block: Vec<u32>,
     /// The group at the start of each path. `None` if several roots lead to it.
     pub(super) group: Vec<Option<u32>>,
+    /// Whether no root leads to each path.
+    pub(super) lost: Vec<bool>,
+    /// End index in the list of each path's blocks, and all blocks by path.
+    by_path: OnceCell<(Vec<u32>, Vec<u32>)>,
 }
 
 impl Paths {
@@ -63,8 +69,14 @@ impl Paths {
         budget: &MemoryBudget,
     ) -> Result<Paths, GraphError> {
         let root = Path { parent: 0, first: Vertex::Root, count: 1, bytes: 0, blocks: 0 };
-        let mut out =
-            Paths { all: vec![root], children: Vec::new(), of_block: vec![0; graph.len()], group: vec![None] };
+        let mut out = Paths {
+            all: vec![root],
+            children: Vec::new(),
+            of_block: vec![0; graph.len()],
+            group: vec![None],
+            lost: vec![false],
+            by_path: OnceCell::new(),
+        };
         let mut keys: Vec<Key> = vec![Key::Lost];
         let mut of_vertex: Vec<u32> = Vec::with_capacity(owners.len());
         let mut known: HashMap<(u32, Key), u32> = HashMap::new();
@@ -93,6 +105,8 @@ impl Paths {
                             }
                         };
                         out.group.push(group);
+                        let is_lost = out.lost.get(above as usize).copied().unwrap_or(false);
+                        out.lost.push(is_lost || vertex == Vertex::Lost);
                         keys.push(key);
                         path
                     }
@@ -164,6 +178,37 @@ impl Paths {
         self.all.get(path as usize)
     }
 
+    /// The blocks of a path, by address.
+    pub(super) fn blocks_of(&self, path: u32) -> &[u32] {
+        let (ends, blocks) = self.by_path.get_or_init(|| {
+            let mut next: Vec<u32> = vec![0; self.all.len().saturating_add(1)];
+            for path in &self.of_block {
+                if let Some(count) = next.get_mut((*path as usize).saturating_add(1)) {
+                    *count = count.saturating_add(1);
+                }
+            }
+            for at in 1..next.len() {
+                let before = next.get(at - 1).copied().unwrap_or(0);
+                if let Some(start) = next.get_mut(at) {
+                    *start = start.saturating_add(before);
+                }
+            }
+            let mut blocks = vec![0; self.of_block.len()];
+            for (block, path) in (0..).zip(&self.of_block) {
+                let Some(start) = next.get_mut(*path as usize) else { continue };
+                if let Some(place) = blocks.get_mut(*start as usize) {
+                    *place = block;
+                }
+                *start = start.saturating_add(1);
+            }
+            (next, blocks)
+        });
+        // After the pass, each entry is the end of its path.
+        let end = ends.get(path as usize).map_or(0, |end| *end as usize);
+        let from = path.checked_sub(1).and_then(|before| ends.get(before as usize)).map_or(0, |end| *end as usize);
+        blocks.get(from..end).unwrap_or_default()
+    }
+
     pub(super) fn below(&self, path: u32) -> &[u32] {
         self.children.get(path as usize).map_or(&[], Vec::as_slice)
     }
@@ -176,7 +221,11 @@ fn is_wide(graph: &BlockGraph<'_>, kinds: &Kinds, block: u32) -> bool {
 /// Whether two blocks of one size may be of one sort: they have pointers at a common place, which lead to blocks of
 /// similar size. A table and its elements may have the same size.
 fn are_alike(graph: &BlockGraph<'_>, a: u32, b: u32) -> bool {
-    let words = |block: u32| graph.edges.of(block).take(COMPARED).map(|(at, to, _)| (at, graph.usable(to).max(1)));
+    // The highest index is not one position.
+    let known = |(at, ..): &(u16, u32, Lead)| *at < Edges::LAST_WORD;
+    let words = |block: u32| {
+        graph.edges.of(block).filter(known).take(COMPARED).map(|(at, to, _)| (at, graph.usable(to).max(1)))
+    };
     if words(a).next().is_none() || words(b).next().is_none() {
         return true;
     }

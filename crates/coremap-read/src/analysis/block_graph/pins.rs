@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::addr::Addr;
-use crate::analysis::block_graph::facts::Scene;
+use crate::analysis::block_graph::scene::Scene;
 use crate::native::malloc::{Chunk, State, split};
 
 /// Minimum of free bytes for a search, and their minimum share of malloc's memory in percent.
@@ -115,7 +115,7 @@ pub(super) fn find(scene: &Scene<'_, '_>) -> Option<PinFact> {
     let mut holders: BTreeMap<String, u64> = BTreeMap::new();
     for (group, of_group) in groups {
         let Some(group) = scene.groups.get(group as usize) else { continue };
-        let count = holders.entry(scene.name_of(group)).or_default();
+        let count = holders.entry(scene.name_of(group).name).or_default();
         *count = count.saturating_add(of_group);
     }
     let most = holders.into_iter().max_by_key(|(_, count)| *count);

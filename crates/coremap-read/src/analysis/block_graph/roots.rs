@@ -8,7 +8,8 @@ use crate::analysis::block_graph::containers::{Container, Prover};
 use crate::analysis::block_graph::edges::Lead;
 use crate::analysis::block_graph::stacks::UnwoundStacks;
 use crate::analysis::block_graph::too_many;
-use crate::analysis::reach::root_parts;
+use crate::analysis::reach::{root_parts, small_blocks};
+use crate::image::ModuleKind;
 use crate::limits;
 use crate::map::{Kind, Owner, Region};
 use crate::memory::pointers::pointers;
@@ -59,7 +60,7 @@ pub(super) struct RootGroup {
 
 /// Maximum number of bytes in a stack's mapping that are taken for thread-local variables, below the thread pointer,
 /// and for the thread's control block, above it.
-const TLS_BELOW: u64 = 4096;
+const TLS_BELOW: u64 = 64 << 10;
 const TLS_ABOVE: u64 = 2304;
 
 /// Minimum number of words of one mapping to be one group.
@@ -77,7 +78,8 @@ pub(super) fn find(
     budget: &MemoryBudget,
 ) -> Option<Vec<RootGroup>> {
     let parts = root_parts(session);
-    let mut ranges: Vec<AddrRange> = parts.iter().map(|(range, _)| *range).collect();
+    let small = small_blocks(session);
+    let mut ranges: Vec<AddrRange> = parts.iter().map(|(range, _)| *range).chain(small.iter().copied()).collect();
     ranges.sort_unstable_by_key(|range| range.start);
     let mut words: Vec<RootWord> = Vec::new();
     let mut is_full = false;
@@ -95,7 +97,7 @@ pub(super) fn find(
         return None;
     }
     words.sort_unstable_by_key(|word| word.at);
-    let places = places(session, &parts, stacks);
+    let places = places(session, &parts, &small, stacks);
     let mut out = Vec::new();
     let place_of = |at: Addr| {
         let i = places.partition_point(|(range, _)| range.end <= at);
@@ -142,8 +144,10 @@ fn word(graph: &BlockGraph<'_>, at: Addr, value: Addr) -> Option<RootWord> {
 fn places(
     session: &Session<'_>,
     parts: &[(AddrRange, &Region)],
+    small: &[AddrRange],
     stacks: &UnwoundStacks<'_, '_>,
 ) -> Vec<(AddrRange, RootPlace)> {
+    let static_tls = static_tls(session);
     let threads = session.process.threads().iter().rev();
     let pointers: BTreeMap<Addr, u32> =
         threads.filter_map(|thread| Some((thread.thread_pointer?, thread.tid))).collect();
@@ -162,7 +166,7 @@ fn places(
                     // The frames of its first functions are directly below its thread-local variables.
                     let outermost = stacks.of(tid).and_then(|stack| stack.frames.last().map(|(sp, _)| *sp));
                     let outermost = outermost.filter(|sp| range.contains(*sp) && *sp < pointer);
-                    let from = outermost.unwrap_or(pointer).max(pointer.saturating_sub(TLS_BELOW));
+                    let from = outermost.unwrap_or(pointer).max(pointer.saturating_sub(static_tls));
                     AddrRange::new(from.max(sp), pointer.saturating_add(TLS_ABOVE)).intersect(&range)
                 });
                 match tls.flatten() {
@@ -177,10 +181,22 @@ fn places(
             (_, _) => vec![(range, RootPlace::Mapping(region.range.start))],
         }
     };
-    let mut out: Vec<(AddrRange, RootPlace)> = parts.iter().flat_map(of).collect();
+    let small = small.iter().map(|range| (*range, RootPlace::Mapping(range.start)));
+    let mut out: Vec<(AddrRange, RootPlace)> = parts.iter().flat_map(of).chain(small).collect();
     out.retain(|(range, _)| !range.is_empty());
     out.sort_unstable_by_key(|(range, _)| range.start);
     out
+}
+
+/// Maximum number of bytes below a thread pointer that are thread-local variables of the modules, on x86_64.
+fn static_tls(session: &Session<'_>) -> u64 {
+    let sizes = session.process.modules.iter().filter_map(|module| match &module.kind {
+        ModuleKind::Elf(image) => Some(image.thread_local),
+        _ => None,
+    });
+    let all = sizes.fold(0, u64::saturating_add);
+    // Without program headers, nothing is known.
+    if all == 0 { TLS_BELOW } else { all.min(TLS_BELOW) }
 }
 
 /// Groups words of one location by container header and by variable, and the rest one by one.
@@ -199,6 +215,7 @@ fn group(
     let mut left = words;
     while let Some((first, others)) = left.split_first() {
         budget.in_time_at(left.len())?;
+        let from_first = left;
         left = others;
         if first.lead == Lead::Weak && !matches!(place, RootPlace::Data(_) | RootPlace::Tls(_)) {
             rest.entry(first.at).or_default().push(*first);
@@ -218,8 +235,37 @@ fn group(
             RootPlace::Data(_) => session.symbols().resolve_data(first.at).filter(|symbol| symbol.sized),
             _ => None,
         };
-        rest.entry(variable.map_or(first.at, |variable| variable.start)).or_default().push(*first);
+        if let Some(variable) = variable {
+            rest.entry(variable.start).or_default().push(*first);
+            continue;
+        }
+        let array = array(prover, place, from_first).saturating_sub(1);
+        let (array, behind) = left.split_at_checked(array).unwrap_or_default();
+        rest.entry(first.at).or_default().extend(std::iter::once(first).chain(array));
+        left = behind;
     }
     out.extend(rest.into_iter().map(|(at, words)| RootGroup { place, at, words, container: None }));
     Ok(())
+}
+
+/// Minimum number of words of an array without a symbol, and the maximum number of null pointers between two of them.
+const ARRAY: usize = 8;
+const NULLS: u64 = 64;
+
+/// Number of words from the first on that are one array in a module's data: they lead to starts of blocks of one size,
+/// and only null pointers are between them. 1 if there is no array.
+fn array(prover: &Prover<'_>, place: RootPlace, words: &[RootWord]) -> usize {
+    let Some(first) = words.first().filter(|first| first.lead == Lead::Start) else { return 1 };
+    if !matches!(place, RootPlace::Data(_)) {
+        return 1;
+    }
+    let size = prover.usable(first.to);
+    let follows = |(word, next): &(&RootWord, &RootWord)| {
+        let gap = next.at.since(word.at) / 8;
+        let is_null = |i: u64| word.at.checked_add(8 * i).is_some_and(|at| prover.is_null(at));
+        next.lead == Lead::Start && prover.usable(next.to) == size && gap <= NULLS && (1..gap).all(is_null)
+    };
+    let pairs = words.iter().zip(words.iter().skip(1));
+    let len = pairs.take_while(follows).count().saturating_add(1);
+    if len >= ARRAY { len } else { 1 }
 }

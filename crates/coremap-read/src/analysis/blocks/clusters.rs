@@ -123,6 +123,7 @@ pub(super) fn row(session: &Session<'_>, size: u64, of: &SizeCounts, alike: &Clu
         category: alike.label.and_then(|label| Some(session.block_labels()?.name(label))),
         allocator: None,
         written: None,
+        ..ClusterRow::default()
     }
 }
 

@@ -143,6 +143,7 @@ fn image() -> ElfImage {
         build_id: None,
         dynamic: None,
         has_interpreter: true,
+        thread_local: 0,
     }
 }
 

@@ -193,7 +193,7 @@ fn of_malloc(
         ("place", Form::Text),
         ("arena", Form::Number),
     ];
-    let report = malloc(session, &MallocOptions { chunks: true, limit: None }, progress);
+    let report = malloc(session, &MallocOptions { chunks: true, limit: None, ..MallocOptions::default() }, progress);
     let chunks = report.chunks.unwrap_or_default();
     let all = report.chunks_total.unwrap_or(0);
     if all > chunks.len() as u64 {

@@ -215,6 +215,16 @@ impl<'a> Prover<'a> {
         self.word(at.checked_add(offset)?).map(Addr::new)
     }
 
+    /// Usable bytes of a block.
+    pub(super) fn usable(&self, block: u32) -> u64 {
+        self.graph.usable(block)
+    }
+
+    /// Whether the word at `at` is null.
+    pub(super) fn is_null(&self, at: Addr) -> bool {
+        self.word(at) == Some(0)
+    }
+
     /// Usable bytes of the block that begins at `at`.
     fn starting(&self, at: u64) -> Option<u64> {
         let block = self.graph.starting(Addr::new(at))?;
