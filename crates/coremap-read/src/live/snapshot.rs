@@ -87,7 +87,7 @@ impl Bytes {
             let file = match &part.absent_source {
                 AbsentSource::InFile(file, offset) => {
                     let is_known = files.len() < OPEN_FILES || files.contains(&Arc::as_ptr(file));
-                    files.extend(is_known.then(|| Arc::as_ptr(file)));
+                    files.extend(is_known.then_some(Arc::as_ptr(file)));
                     is_known.then(|| Some((file.get()?, *offset))).flatten()
                 }
                 AbsentSource::Zero | AbsentSource::Kernel => None,
