@@ -163,6 +163,10 @@ impl<R: Render> Render for Listed<R> {
         self.report.wants_headline()
     }
 
+    fn lists_warnings(&self) -> bool {
+        self.report.lists_warnings()
+    }
+
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
         self.report.csv(out)
     }
