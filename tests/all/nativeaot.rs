@@ -32,6 +32,14 @@ fn ask(name: &str, args: &[&str]) -> Value {
     answer.json()
 }
 
+/// The answer of a command that may list nothing.
+fn ask_list(name: &str, command: &str) -> Value {
+    let core: PathBuf = real::plain(name);
+    let answer = run([command, "--json", core.to_str().unwrap()]);
+    assert!(matches!(answer.is_sound().code, Some(0 | 1)), "{command}: {}", answer.stderr);
+    answer.json()
+}
+
 fn truth(name: &str) -> Value {
     serde_json::from_str(&real::beside(name, "truth.json")).unwrap()
 }
@@ -132,7 +140,7 @@ fn its_threads_are_managed_and_others_are_not() {
 fn a_cache_is_held_by_a_static_field() {
     let answer = ask(FULL, &["gcroot", "--type", "^P.CacheEntry$"]);
     let text = answer.to_string();
-    assert!(text.contains("StrongHandle"), "{text}");
+    assert!(text.contains("\"Statics\""), "{text}");
     assert!(text.contains("(static fields)"), "{text}");
     let answer = ask(FULL, &["retained", "--type", "^P.CacheEntry$"]);
     let rows = list(&answer["types"]).iter().filter(|row| row["type"] == "P.CacheEntry");
@@ -191,9 +199,9 @@ fn without_handles_nothing_is_called_unreachable() {
         assert!(warned(&answer, "heap"));
         let triage = ask_patched(FULL, &[(at, word)], &["triage"]);
         let findings = list(&triage["findings"]);
-        // The cache of 2,000 entries with 10 KiB each is most of the heap.
-        let told = findings.iter().find(|finding| finding["id"] == "roots-not-read").unwrap();
-        assert!(told["text"].as_str().unwrap().contains("GC handles"), "{told}");
+        // The cache of 2,000 entries with 10 KiB each is most of the heap. Its static field is a root without handles.
+        let cache = list(&answer["types"]).iter().filter(|row| row["type"] == "P.CacheEntry");
+        assert_eq!(cache.map(|row| number(&row["count"])).sum::<u64>(), 2000, "{answer}");
         for finding in findings {
             let text = finding["text"].as_str().unwrap();
             assert!(!text.contains("unreachable") && !text.contains("would free"), "{text}");
@@ -255,13 +263,13 @@ fn locks_exceptions_and_tasks_are_read() {
     assert_eq!(exceptions["unread"], serde_json::json!([]));
     let types: Vec<&str> = list(&exceptions["exceptions"]).iter().map(|row| row["type"].as_str().unwrap()).collect();
     assert_eq!(types, ["System.OutOfMemoryException"], "the one that the runtime makes in advance");
-    assert_eq!(ask(FULL, &["async"])["unread"], serde_json::json!([]));
+    assert_eq!(ask_list(FULL, "async")["unread"], serde_json::json!([]));
 }
 
 #[test]
 fn without_names_nothing_is_called_absent() {
     for command in ["syncblocks", "exceptions", "async"] {
-        let answer = ask(PLAIN, &[command]);
+        let answer = ask_list(PLAIN, command);
         assert_eq!(list(&answer["unread"]).len(), 1, "{command}: {}", answer["unread"]);
     }
 }

@@ -123,7 +123,7 @@ impl<'m> Tables<'m> {
             CfaRule::RegisterAndOffset { register, offset } => {
                 let own = replaced_fp.filter(|_| register.0 == regs.fp_number());
                 let from =
-                    own.map_or_else(|| regs.get(register.0), |distance| Some(regs.sp().get().wrapping_add(distance)));
+                    own.map_or_else(|| regs.get(register.0), |distance| Some(regs.sp().saturating_add(distance).get()));
                 from.ok_or(CfiError::Bad)?.wrapping_add_signed(*offset)
             }
             CfaRule::Expression(expression) => machine.evaluate(expression, None)?,
