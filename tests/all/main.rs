@@ -52,6 +52,7 @@ mod mallocng;
 mod methods;
 mod mistakes;
 mod mutations;
+mod native_holders;
 mod native_symbols;
 mod native_waits;
 mod nativeaot;

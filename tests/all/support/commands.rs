@@ -195,7 +195,7 @@ pub const RUNS: &[Run] = &[
     run(&["refs", "--region", "0x7fe744a0fdd0", GLIBC]).json("/refs/0").csv("/refs").table(),
     run(&["leaks", LEAKS]).csv("/clusters").table(),
     run(&["leaks", "--blocks", LEAKS]).json("/clusters/0").csv("/blocks").table(),
-    run(&["holders", "--native", LEAKS]).json("/native/0/holder").csv("/native").table(),
+    run(&["holders", "--native", LEAKS]).json("/native/0/bytes").csv("/native").table(),
     run(&["retained", "--top", "5", LEAKS]).json("/types/0").csv("").table(),
     run(&["holders", CREATEDUMP]).json("/core/runtimes/0").csv("/holders").table(),
     run(&["anon", GLIBC]).json("/clusters/0").csv("/clusters").table(),
