@@ -282,11 +282,9 @@ fn what_is_retained() {
         holds(name, &ways["unreachable"], &sum);
         holds(name, &ways, &[("types", List), ("groups", List), ("more", Number), ("roots", Number)]);
         if !name.starts_with("dotnet") {
-            assert_eq!(
-                (&v["types"], &ways["groups"]),
-                (&Value::Array(Vec::new()), &Value::Array(Vec::new())),
-                "{name}"
-            );
+            assert_eq!(ways["groups"], Value::Array(Vec::new()), "{name}");
+            // Without a managed runtime, types are those of malloc blocks.
+            assert!(v["native"] == true || v["types"] == Value::Array(Vec::new()), "{name}");
             return;
         }
         all_hold(name, &v["roots"], &[("root_kind", Text), ("count", Number), ("retained", Number)]);
