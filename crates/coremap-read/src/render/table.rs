@@ -317,8 +317,15 @@ mod tests {
             write(&doc, DrawOptions { width: Some(width), color: false, bars: false }, &mut out)?;
             let text = String::from_utf8_lossy(&out).into_owned();
             assert!(text.lines().all(|l| l.width() <= width), "{text}");
-            assert_eq!((text.contains('1'), text.contains('2')), (one, two), "{text}");
-            assert_eq!(text.matches('d').count(), does - 1, "{text}");
+            let row = text.lines().nth(2).unwrap_or_default();
+            assert_eq!((row.contains('1'), row.contains('2')), (one, two), "{text}");
+            assert_eq!(row.matches('d').count(), does - 1, "{text}");
+            let more = match (one, two) {
+                (true, true) => None,
+                (false, true) => Some("and 1 more column: --wide"),
+                _ => Some("and 2 more columns: --wide"),
+            };
+            assert_eq!(text.lines().nth(3), more, "{text}");
         }
         Ok(())
     }
