@@ -181,35 +181,48 @@ impl<'a, 's, 'p> NativeRetained<'a, 's, 'p> {
         }
     }
 
-    /// Classes by retained bytes, largest first. `within`: only blocks that this one retains.
+    /// Classes by retained bytes, largest first. `within`: only blocks that this one retains. What a block retains counts
+    /// once for its class, however many of the class are above it.
     pub fn classes(&self, within: Option<Addr>) -> Vec<RetainedClass> {
-        let within = within.and_then(|at| self.sums.index_of(self.scene.graph.at(at)?));
-        let mut sums: HashMap<(Kind, u64), (u32, ChunkSum, u64)> = HashMap::new();
-        // Whether each vertex is below the requested block.
-        let mut inside = vec![within.is_none(); self.scene.owners.len()];
-        for index in 1..self.scene.owners.len() {
-            let (vertex, up) = self.scene.owners.at(index);
-            let is_inside = inside.get(up).copied().unwrap_or(false) || within == Some(index);
-            if let Some(place) = inside.get_mut(index) {
-                *place = is_inside;
-            }
-            let Vertex::Block(block) = vertex else { continue };
-            if !is_inside || within == Some(index) || within.is_none() && self.is_lost(block) {
-                continue;
-            }
-            let key = self.key(block);
-            let sum = sums.entry(key).or_insert((block, ChunkSum::default(), 0));
-            sum.1.add(self.scene.graph.size(block));
-            if self.block_at(up).is_none_or(|above| self.key(above) != key || within == Some(up)) {
-                sum.2 = sum.2.saturating_add(self.sums.at(index));
-            }
+        let from = within.and_then(|at| self.sums.index_of(self.scene.graph.at(at)?));
+        if within.is_some() && from.is_none() {
+            return Vec::new();
         }
-        let row = |(_, (block, own, retained)): (_, (u32, ChunkSum, u64))| {
-            // Blocks of a kind between others of it count twice. What all of them retain is an upper bound.
+        let below = Below::of(self.scene.owners.len(), |index| self.scene.owners.at(index).1);
+        let mut ids: HashMap<(Kind, u64), usize> = HashMap::new();
+        let mut classes: Vec<OpenClass> = Vec::new();
+        // Vertices to enter, and classes to close when all that is below a vertex was visited.
+        let mut steps: Vec<Step> = below.of_index(from.unwrap_or(0)).iter().map(|to| Step::Enter(*to)).collect();
+        while let Some(step) = steps.pop() {
+            let index = match step {
+                Step::Close(id) => {
+                    classes.get_mut(id).into_iter().for_each(|class| class.open = class.open.saturating_sub(1));
+                    continue;
+                }
+                Step::Enter(index) => index as usize,
+            };
+            if let Some(block) = self.block_at(index).filter(|block| from.is_some() || !self.is_lost(*block)) {
+                let id = *ids.entry(self.key(block)).or_insert_with(|| {
+                    classes.push(OpenClass { block, own: ChunkSum::default(), retained: 0, open: 0 });
+                    classes.len() - 1
+                });
+                if let Some(class) = classes.get_mut(id) {
+                    class.own.add(self.scene.graph.size(block));
+                    if class.open == 0 {
+                        class.retained = class.retained.saturating_add(self.sums.at(index));
+                    }
+                    class.open = class.open.saturating_add(1);
+                    steps.push(Step::Close(id));
+                }
+            }
+            steps.extend(below.of_index(index).iter().map(|to| Step::Enter(*to)));
+        }
+        let row = |class: OpenClass| {
+            let OpenClass { block, own, retained, .. } = class;
             let table = self.scene.kinds.name(block).and_then(|_| self.scene.first_word(block)).unwrap_or_default();
             RetainedClass { name: self.name(block), table, own, retained }
         };
-        let mut out: Vec<RetainedClass> = sums.into_iter().map(row).collect();
+        let mut out: Vec<RetainedClass> = classes.into_iter().map(row).collect();
         out.sort_by(|a, b| b.retained.cmp(&a.retained).then_with(|| a.name.cmp(&b.name)));
         out
     }
@@ -274,4 +287,67 @@ impl<'a, 's, 'p> NativeRetained<'a, 's, 'p> {
 fn cut(top: &mut Vec<(u64, usize)>, most: usize) {
     top.sort_unstable_by_key(|(bytes, index)| (Reverse(*bytes), *index));
     top.truncate(most);
+}
+
+/// A class while the tree is visited.
+struct OpenClass {
+    /// One of its blocks.
+    block: u32,
+    own: ChunkSum,
+    retained: u64,
+    /// Number of its blocks on the path to the vertex that is visited.
+    open: u32,
+}
+
+enum Step {
+    Enter(u32),
+    Close(usize),
+}
+
+/// The vertices below each vertex of a tree.
+struct Below {
+    /// End of each vertex's list in `list`.
+    ends: Vec<u32>,
+    list: Vec<u32>,
+}
+
+impl Below {
+    /// Inverts `up`, which gives the vertex above each of `len` vertices. The first has none.
+    fn of(len: usize, up: impl Fn(usize) -> usize) -> Below {
+        let mut ends = vec![0_u32; len];
+        (1..len).for_each(|index| {
+            ends.get_mut(up(index)).into_iter().for_each(|end| *end = end.saturating_add(1));
+        });
+        let mut sum = 0_u32;
+        for end in &mut ends {
+            let count = std::mem::replace(end, sum);
+            sum = sum.saturating_add(count);
+        }
+        let mut list = vec![0_u32; sum as usize];
+        // The start of each list moves up to its end.
+        for index in 1..len {
+            let Some(end) = ends.get_mut(up(index)) else { continue };
+            list.get_mut(*end as usize).into_iter().for_each(|place| *place = index as u32);
+            *end = end.saturating_add(1);
+        }
+        Below { ends, list }
+    }
+
+    fn of_index(&self, index: usize) -> &[u32] {
+        let from = index.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize);
+        self.list.get(from..self.ends.get(index).map_or(from, |end| *end as usize)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_vertex_is_below_the_one_above_it() {
+        let up = [0, 0, 1, 1, 0, 4];
+        let below = Below::of(up.len(), |index| up[index]);
+        let all: Vec<&[u32]> = (0..up.len()).map(|index| below.of_index(index)).collect();
+        assert_eq!(all, [&[1, 4][..], &[2, 3], &[], &[], &[5], &[]]);
+    }
 }
