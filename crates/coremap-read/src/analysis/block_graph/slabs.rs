@@ -291,7 +291,7 @@ impl Slabs {
             return block;
         }
         let slab = self.by_block.get(&block).and_then(|index| self.all.get(*index));
-        let inside = slab.and_then(|slab| Some((slab, at.get().checked_sub(slab.start)?)));
+        let inside = slab.and_then(|slab| Some((slab, at.checked_since(Addr::new(slab.start))?)));
         inside.and_then(|(slab, inside)| slab.used_at(inside)).map_or(block, |(part, _)| part)
     }
 }
