@@ -4,6 +4,9 @@ import re
 # What a number may do that becomes less when words lead nowhere any more, or more.
 LESS, MORE = "less", "more"
 
+# In place of a runtime: the core has none.
+NO_RUNTIME = "no runtime"
+
 # Why words that led somewhere don't any more:
 TORN = "an address of which the end of a text overwrote the first bytes leads nowhere any more"
 LOW = "a number below 2^40 that leads into the middle of a word of a block or a variable is none any more: buffers of programs that are not position-independent are read at such places"
@@ -37,9 +40,14 @@ ALLOWED = [
     ("holders", r"(holders\.length|total\..*)", "bytes of an array that look like an address hold nothing any more", "HotSpot", LESS),
     ("holders", r"(holders\[\]\.(reaches|shared|alone)|reached)\..*", TORN + "; " + LOW, LESS),
     ("holders", r"by_state\[\]\.reached\..*", TORN + "; " + LOW + "; what live objects lose counts for dead ones that reach it too"),
+    # Malloc blocks by what leads to them, named by their text.
+    ("holders", r"native(\[\]\..*|\.length)", TORN + "; " + LOW + "; a text that names a block goes", NO_RUNTIME),
+    ("retained", r"(roots\[\]\.retained|several)", TORN + "; " + LOW, NO_RUNTIME),
+    ("retained", r"(types|objects)(\[\]\..*|\.length)", TORN + "; " + LOW + "; a text that names a block goes", NO_RUNTIME),
+    ("leaks", r"groups(\[\]\..*|\.length)", TORN + "; " + LOW + "; a text that names a block goes"),
     ("threads.*", r"threads\[\]\.syscall\.arguments\[\]", "an argument that is no address is a value"),
     ("threads.*", r"threads\[\]\.waits_for", "the operation of a futex call is a value, and without it the call may be no wait"),
-    ("triage", r"(named|unnamed|findings)\b.*", "it quotes values, and names memory by what fills it, which goes"),
+    ("triage", r"(named|described|unknown|unnamed|findings)\b.*", "it quotes values, and names memory by what fills it, which goes"),
 ]
 
 
@@ -60,7 +68,7 @@ def why_allowed(command, path, runtimes, before=None, after=None):
         if (
             re.fullmatch(commands, command)
             and re.fullmatch(paths, path)
-            and all(name in runtimes for name in runtime)
+            and all(name in runtimes or (name == NO_RUNTIME and not runtimes) for name in runtime)
             and all(goes(way, before, after) for way in ways)
         ):
             return why
