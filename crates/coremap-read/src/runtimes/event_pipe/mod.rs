@@ -65,10 +65,20 @@ pub(crate) fn find(process: &Process, module: usize) -> Vec<EventSession> {
         sessions.extend(words.into_iter().map(Addr::new).filter(|&word| search.may_be_struct(word)));
     }
     let mut out: Vec<EventSession> = Vec::new();
+    // Many structures lead to the same ones, few of which have sizes like a manager's.
+    let mut others: HashSet<Addr> = HashSet::new();
     for session in sessions {
         for manager in search.words(session, SESSION) {
+            if manager == session || others.contains(&manager) {
+                continue;
+            }
             let known = |found: &EventSession| found.manager == manager;
-            let Some((size, limit)) = search.sizes(session, manager).filter(|_| !out.iter().any(known)) else {
+            let Some(sizes) = search.sizes(manager) else {
+                others.insert(manager);
+                continue;
+            };
+            let Some((size, limit)) = search.of_session(session, manager, sizes).filter(|_| !out.iter().any(known))
+            else {
                 continue;
             };
             let lists = search.lists(manager, size);
@@ -118,22 +128,26 @@ impl Search<'_> {
         !at.is_null() && at.is_aligned(WORD) && !self.module.contains(at) && is_writable()
     }
 
-    /// Returns the bytes of all buffers and their limit, if `manager` is the buffer manager of `session`.
-    fn sizes(&self, session: Addr, manager: Addr) -> Option<(u64, u64)> {
-        if manager == session || !self.may_be_struct(manager) {
+    /// Returns the bytes of all buffers and their limit, if `manager` may be a buffer manager.
+    fn sizes(&self, manager: Addr) -> Option<(u64, u64)> {
+        if !self.may_be_struct(manager) {
             return None;
         }
         let words = self.words(manager, NODE);
         let (is_page, longest) = (|word: &Addr| word.is_aligned(PAGE), limits::MAX_RUNTIME_RANGE);
-        let (size, limit) = words.windows(2).find_map(|pair| {
+        words.windows(2).find_map(|pair| {
             let [size, limit] = pair else { return None };
             let fits = !size.is_null() && size <= limit && limit.get() <= longest && is_page(size) && is_page(limit);
             fits.then(|| (size.get(), limit.get()))
-        })?;
-        words.contains(&session).then(|| {
+        })
+    }
+
+    /// Returns the sizes if `manager` is the buffer manager of `session`: it points back.
+    fn of_session(&self, session: Addr, manager: Addr, sizes: (u64, u64)) -> Option<(u64, u64)> {
+        self.words(manager, NODE).contains(&session).then(|| {
             self.memory.keep(manager, NODE as u64 * WORD);
             self.memory.keep(session, SESSION as u64 * WORD);
-            (size, limit)
+            sizes
         })
     }
 
