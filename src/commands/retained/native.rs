@@ -4,16 +4,25 @@ use crate::addr::Addr;
 use crate::analysis::block_graph::{NativeRetained, RetainedBlock, with_block_owners};
 use crate::commands::retained::analysis::RetainedOptions;
 use crate::commands::retained::report::{RetainedReport, RetainedRow, RetainedTypeRow, RootSumRow};
+use crate::diag::WarningCode;
 use crate::limits;
 use crate::report::ObjectsRow;
+use crate::runtimes::graph::GraphError;
 use crate::session::Session;
 
 /// Fills the report with malloc blocks. Does nothing if there are none.
 pub(super) fn add_blocks(session: &Session<'_>, options: &RetainedOptions, report: &mut RetainedReport) {
-    with_block_owners(session, |owners| add(&owners.retained(), options, report));
+    let added = with_block_owners(session, |owners| add(&owners.retained(), options, report));
+    if let Some(Err(e)) = added {
+        session.process.diag.partial(WarningCode::Limit, format!("classes of malloc blocks are missing: {e}"));
+    }
 }
 
-fn add(retained: &NativeRetained<'_, '_, '_>, options: &RetainedOptions, report: &mut RetainedReport) {
+fn add(
+    retained: &NativeRetained<'_, '_, '_>,
+    options: &RetainedOptions,
+    report: &mut RetainedReport,
+) -> Result<(), GraphError> {
     let (held, lost) = retained.totals();
     report.native = true;
     report.live = ObjectsRow::default().plus(held.count, held.bytes);
@@ -25,7 +34,7 @@ fn add(retained: &NativeRetained<'_, '_, '_>, options: &RetainedOptions, report:
     }
     report.several = several;
     if let Some(at) = options.object {
-        let Some(found) = retained.block(at) else { return };
+        let Some(found) = retained.block(at) else { return Ok(()) };
         let mut above = found.dominator;
         report.object = Some(row(retained, found));
         while let Some(block) = above.filter(|_| report.dominators.len() < limits::MAX_SHOWN_DOMINATORS) {
@@ -36,7 +45,10 @@ fn add(retained: &NativeRetained<'_, '_, '_>, options: &RetainedOptions, report:
     }
     let most = options.top.min(limits::MAX_TOP);
     let is_picked = |name: &str| options.name.as_ref().is_none_or(|wanted| wanted.is_match(name));
-    let classes = retained.classes(options.object).into_iter().filter(|class| is_picked(&class.name));
+    let searched = if options.name.is_some() { limits::MAX_TOP } else { most };
+    let blocks = retained.blocks(searched, options.object).into_iter().filter(|block| is_picked(&block.name));
+    report.objects = blocks.take(most).map(|block| row(retained, block)).collect();
+    let classes = retained.classes(options.object)?.into_iter().filter(|class| is_picked(&class.name));
     report.types = classes
         .map(|class| RetainedTypeRow {
             method_table: class.table,
@@ -48,9 +60,7 @@ fn add(retained: &NativeRetained<'_, '_, '_>, options: &RetainedOptions, report:
         .collect();
     report.more_types = report.types.len().saturating_sub(most) as u64;
     report.types.truncate(most);
-    let searched = if options.name.is_some() { limits::MAX_TOP } else { most };
-    let blocks = retained.blocks(searched, options.object).into_iter().filter(|block| is_picked(&block.name));
-    report.objects = blocks.take(most).map(|block| row(retained, block)).collect();
+    Ok(())
 }
 
 fn row(retained: &NativeRetained<'_, '_, '_>, block: RetainedBlock) -> RetainedRow {

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::diag::WarningCode;
 use crate::map::Kind;
 use crate::report::UnreadRow;
-use crate::runtimes::mapped_libraries;
+use crate::runtimes::{self, mapped_libraries};
 use crate::session::Session;
 
 /// Separator of a runtime's name and the part of its heap, in the labels of recognised heaps: `Go: heap arenas`.
@@ -33,28 +32,9 @@ pub fn unread_heaps<'s>(session: &'s Session<'_>) -> Vec<&'s str> {
     names.into_iter().collect()
 }
 
-/// Runtimes that were found and could not be read: the warning, the name, and the beginning of the library's name.
-const UNUSABLE: [(WarningCode, &str, &str); 4] = [
-    (WarningCode::DotnetUnusable, ".NET", "libcoreclr"),
-    (WarningCode::HotspotUnusable, "HotSpot", "libjvm"),
-    (WarningCode::CpythonUnusable, "CPython", "libpython3"),
-    (WarningCode::NativeaotUnusable, "NativeAOT", ""),
-];
-
 /// Runtimes that were found and could not be read.
 pub fn unread_runtimes(session: &Session<'_>) -> Vec<UnreadRow> {
-    // The search for runtimes adds the warnings.
+    // The search for runtimes adds their diagnostics.
     let _ = session.runtimes();
-    let warnings = session.process.diag.warnings();
-    let unusable = UNUSABLE.iter().filter(|(code, ..)| warnings.iter().any(|warning| warning.code == *code));
-    let row = |(_, name, library): &(WarningCode, &str, &str)| {
-        let file = session.process.modules.iter().map(|module| module.name()).find(|file| file.starts_with(library));
-        UnreadRow { name: (*name).to_owned(), file: file.filter(|_| !library.is_empty()).map(str::to_owned) }
-    };
-    unusable.map(row).collect()
-}
-
-/// The code of the warning that says why the runtime with this name could not be read.
-pub fn unread_code(name: &str) -> Option<WarningCode> {
-    UNUSABLE.iter().find(|(_, of, _)| *of == name).map(|(code, ..)| *code)
+    runtimes::unusable(session.process)
 }

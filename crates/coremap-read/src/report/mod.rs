@@ -79,7 +79,7 @@ impl<T> Envelope<T> {
     }
 }
 
-/// A managed runtime that could not be read.
+/// A managed runtime that was found and could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UnreadRow {
     /// Name of the runtime.
@@ -87,6 +87,8 @@ pub struct UnreadRow {
     /// Name of its library. A folder with the same build of it, given by `--symbols`, may be what is missing. `null` if it
     /// has none.
     pub file: Option<String>,
+    /// Why it could not be read: the text of the warning.
+    pub why: String,
 }
 
 /// The core or process that an answer is about.
@@ -112,7 +114,7 @@ pub struct CoreRow {
     pub threads: usize,
     /// Managed runtimes found in it.
     pub runtimes: Vec<RuntimeRow>,
-    /// Managed runtimes found in it that could not be read. A warning says why.
+    /// Managed runtimes found in it that could not be read.
     pub unread: Vec<UnreadRow>,
     /// For a running process: how long it was stopped for this answer, in milliseconds; 0 with `--no-stop`. `null` for
     /// a core.

@@ -57,7 +57,9 @@ pub mod hotspot;
 #[doc(hidden)]
 pub mod nativeaot;
 
+use crate::diag::WarningCode;
 use crate::process::Process;
+use crate::report::UnreadRow;
 use crate::runtimes::api::ManagedRuntime;
 use crate::runtimes::coreclr::CoreClr;
 use crate::runtimes::cpython::CPython;
@@ -68,6 +70,10 @@ use crate::runtimes::nativeaot::NativeAot;
 pub(crate) struct Finder {
     /// Name of the runtime, such as `CoreCLR`.
     pub name: &'static str,
+    /// Its name in answers, such as `.NET`.
+    pub shown: &'static str,
+    /// Code of the diagnostic for one that cannot be read.
+    pub unusable: WarningCode,
     /// Beginning of its library's file name, and the runtime's name in sentences. `None` if it has no library.
     pub library: Option<(&'static str, &'static str)>,
     /// Optional features of this runtime. A command that needs one runs only the finders that offer it. A shrunk core
@@ -91,24 +97,32 @@ pub enum Offer {
 pub(crate) const RUNTIMES: &[Finder] = &[
     Finder {
         name: "CoreCLR",
+        shown: ".NET",
+        unusable: WarningCode::DotnetUnusable,
         library: Some(("libcoreclr.so", ".NET")),
         offers: &[Offer::CoreClr, Offer::ClrGc],
         find: |process| CoreClr::find(process).into_iter().map(DetectedRuntime::clr).collect(),
     },
     Finder {
         name: "HotSpot",
+        shown: "HotSpot",
+        unusable: WarningCode::HotspotUnusable,
         library: Some(("libjvm.so", "Java")),
         offers: &[],
         find: |process| HotSpot::find(process).into_iter().map(DetectedRuntime::other).collect(),
     },
     Finder {
         name: "CPython",
+        shown: "CPython",
+        unusable: WarningCode::CpythonUnusable,
         library: Some(("libpython3", "Python")),
         offers: &[],
         find: |process| CPython::find(process).into_iter().map(DetectedRuntime::other).collect(),
     },
     Finder {
         name: "NativeAOT",
+        shown: "NativeAOT",
+        unusable: WarningCode::NativeaotUnusable,
         library: None,
         offers: &[Offer::ClrGc],
         find: |process| NativeAot::find(process).into_iter().map(DetectedRuntime::other).collect(),
@@ -120,6 +134,18 @@ pub(crate) const RUNTIMES: &[Finder] = &[
 pub fn mapped_libraries(process: &Process) -> Vec<(&str, &'static str)> {
     let of = |name: &str| RUNTIMES.iter().filter_map(|f| f.library).find(|(library, _)| name.starts_with(library));
     process.modules.iter().filter_map(|module| Some((module.name(), of(module.name())?.1))).collect()
+}
+
+/// Runtimes that the process has and that could not be read, by the diagnostics of their finders.
+pub(crate) fn unusable(process: &Process) -> Vec<UnreadRow> {
+    let warnings = process.diag.warnings();
+    let row = |finder: &Finder| {
+        let warning = warnings.iter().find(|warning| warning.code == finder.unusable)?;
+        let of = |name: &&str| finder.library.is_some_and(|(library, _)| name.starts_with(library));
+        let file = process.modules.iter().map(|module| module.name()).find(of).map(str::to_owned);
+        Some(UnreadRow { name: finder.shown.to_owned(), file, why: warning.message.clone() })
+    };
+    RUNTIMES.iter().filter_map(row).collect()
 }
 
 /// A runtime that was found in a process.

@@ -141,6 +141,21 @@ words! {
     }
 }
 
+impl LockKind {
+    /// What a thread in the lock's queue waits for.
+    pub(crate) fn wait(self) -> WaitKind {
+        match self {
+            LockKind::Monitor | LockKind::Lock | LockKind::Mutex | LockKind::ReaderWriter => WaitKind::Lock,
+            LockKind::MonitorWait => WaitKind::Pulse,
+            LockKind::Join => WaitKind::Join,
+            LockKind::Event | LockKind::EventSlim => WaitKind::Event,
+            LockKind::Semaphore | LockKind::SemaphoreSlim => WaitKind::Semaphore,
+            LockKind::Task => WaitKind::Task,
+            LockKind::Condition => WaitKind::Condition,
+        }
+    }
+}
+
 words! {
     /// Generation of .NET's heap.
     #[derive(Default)]

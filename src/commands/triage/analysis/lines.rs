@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::contents::module;
-use crate::analysis::no_runtime::{unread_code, unread_runtimes};
+use crate::analysis::no_runtime::unread_runtimes;
 use crate::commands::triage::analysis::tally::{Share, Subject, Tally, perms};
 use crate::commands::triage::analysis::{biggest, counted, plain};
-use crate::diag::Warning;
 use crate::map::kind_facts::Contents;
 use crate::map::{Confidence, Kind, Region};
 use crate::native::foreign::HEAP_OF;
@@ -30,11 +29,11 @@ pub(super) fn state_of_core(session: &Session<'_>) -> Vec<Finding> {
         let evidence = format!("the headers require {} bytes, the file has {} bytes", t.expected, t.actual);
         Finding::new("truncated", Severity::Warning, text, evidence).known(Confidence::Exact).more("info")
     });
-    truncated.into_iter().chain(unread_runtimes(session).iter().map(|unread| of_unread(session, unread))).collect()
+    truncated.into_iter().chain(unread_runtimes(session).iter().map(of_unread)).collect()
 }
 
 /// The finding on a runtime that could not be read.
-fn of_unread(session: &Session<'_>, unread: &UnreadRow) -> Finding {
+fn of_unread(unread: &UnreadRow) -> Finding {
     let help = unread.file.as_ref().map_or_else(String::new, |file| {
         format!(" `--symbols DIR` with the folder of {file} (the same build) may help.")
     });
@@ -43,9 +42,7 @@ fn of_unread(session: &Session<'_>, unread: &UnreadRow) -> Finding {
          finding.{help}",
         unread.name
     );
-    let of_it = |warning: &Warning| unread_code(&unread.name) == Some(warning.code);
-    let why = session.process.diag.warnings().into_iter().find(of_it).map(|warning| warning.message);
-    Finding::new("runtime-unread", Severity::Info, text, why.unwrap_or_default()).known(Confidence::Exact).more("info")
+    Finding::new("runtime-unread", Severity::Info, text, unread.why.clone()).known(Confidence::Exact).more("info")
 }
 
 /// Findings on subjects that the map describes completely. Malloc, stacks, managed heaps and anonymous memory have

@@ -10,7 +10,7 @@ use crate::analysis::block_graph::containers::{Container, Prover};
 use crate::analysis::block_graph::edges::Lead;
 use crate::analysis::block_graph::lost::{self, Head};
 use crate::analysis::block_graph::roots::{RootGroup, RootWord};
-use crate::runtimes::graph::{GraphError, MemoryBudget, PlainGraph};
+use crate::runtimes::graph::{Below, GraphError, MemoryBudget, PlainGraph};
 
 /// Minimum number of nodes of a container that own them.
 const OWNED: usize = 64;
@@ -52,6 +52,14 @@ impl Owners {
     pub(super) fn at(&self, index: usize) -> (Vertex, usize) {
         let vertex = self.order.get(index).copied().unwrap_or(0);
         (self.vertex(vertex), self.up.get(index).map_or(0, |up| *up as usize))
+    }
+
+    /// The vertices below each one, by index of the preorder.
+    ///
+    /// # Errors
+    /// [`GraphError`]
+    pub(super) fn below(&self, budget: &MemoryBudget) -> Result<Below, GraphError> {
+        Below::of(&self.up, budget)
     }
 
     fn vertex(&self, number: u32) -> Vertex {

@@ -8,8 +8,10 @@ use crate::analysis::block_graph::kinds::Kind;
 use crate::analysis::block_graph::owners::Vertex;
 use crate::analysis::block_graph::roots::RootPlace;
 use crate::analysis::block_graph::scene::Scene;
+use crate::analysis::roots::room;
 use crate::bytes::printable;
 use crate::report::{ChunkSum, NativeRootRow};
+use crate::runtimes::graph::GraphError;
 use crate::units::exact;
 
 /// Marks a block without a vertex.
@@ -183,16 +185,19 @@ impl<'a, 's, 'p> NativeRetained<'a, 's, 'p> {
 
     /// Classes by retained bytes, largest first. `within`: only blocks that this one retains. What a block retains counts
     /// once for its class, however many of the class are above it.
-    pub fn classes(&self, within: Option<Addr>) -> Vec<RetainedClass> {
+    ///
+    /// # Errors
+    /// [`GraphError`]
+    pub fn classes(&self, within: Option<Addr>) -> Result<Vec<RetainedClass>, GraphError> {
         let from = within.and_then(|at| self.sums.index_of(self.scene.graph.at(at)?));
         if within.is_some() && from.is_none() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
-        let below = Below::of(self.scene.owners.len(), |index| self.scene.owners.at(index).1);
+        let below = self.scene.owners.below(&room(self.scene.session))?;
         let mut ids: HashMap<(Kind, u64), usize> = HashMap::new();
         let mut classes: Vec<OpenClass> = Vec::new();
         // Vertices to enter, and classes to close when all that is below a vertex was visited.
-        let mut steps: Vec<Step> = below.of_index(from.unwrap_or(0)).iter().map(|to| Step::Enter(*to)).collect();
+        let mut steps: Vec<Step> = below.at(from.unwrap_or(0)).iter().map(|to| Step::Enter(*to)).collect();
         while let Some(step) = steps.pop() {
             let index = match step {
                 Step::Close(id) => {
@@ -215,7 +220,7 @@ impl<'a, 's, 'p> NativeRetained<'a, 's, 'p> {
                     steps.push(Step::Close(id));
                 }
             }
-            steps.extend(below.of_index(index).iter().map(|to| Step::Enter(*to)));
+            steps.extend(below.at(index).iter().map(|to| Step::Enter(*to)));
         }
         let row = |class: OpenClass| {
             let OpenClass { block, own, retained, .. } = class;
@@ -224,7 +229,7 @@ impl<'a, 's, 'p> NativeRetained<'a, 's, 'p> {
         };
         let mut out: Vec<RetainedClass> = classes.into_iter().map(row).collect();
         out.sort_by(|a, b| b.retained.cmp(&a.retained).then_with(|| a.name.cmp(&b.name)));
-        out
+        Ok(out)
     }
 
     /// The blocks that retain most, largest first, without blocks that one of the same kind retains. `within`: only
@@ -302,52 +307,4 @@ struct OpenClass {
 enum Step {
     Enter(u32),
     Close(usize),
-}
-
-/// The vertices below each vertex of a tree.
-struct Below {
-    /// End of each vertex's list in `list`.
-    ends: Vec<u32>,
-    list: Vec<u32>,
-}
-
-impl Below {
-    /// Inverts `up`, which gives the vertex above each of `len` vertices. The first has none.
-    fn of(len: usize, up: impl Fn(usize) -> usize) -> Below {
-        let mut ends = vec![0_u32; len];
-        (1..len).for_each(|index| {
-            ends.get_mut(up(index)).into_iter().for_each(|end| *end = end.saturating_add(1));
-        });
-        let mut sum = 0_u32;
-        for end in &mut ends {
-            let count = std::mem::replace(end, sum);
-            sum = sum.saturating_add(count);
-        }
-        let mut list = vec![0_u32; sum as usize];
-        // The start of each list moves up to its end.
-        for index in 1..len {
-            let Some(end) = ends.get_mut(up(index)) else { continue };
-            list.get_mut(*end as usize).into_iter().for_each(|place| *place = index as u32);
-            *end = end.saturating_add(1);
-        }
-        Below { ends, list }
-    }
-
-    fn of_index(&self, index: usize) -> &[u32] {
-        let from = index.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |end| *end as usize);
-        self.list.get(from..self.ends.get(index).map_or(from, |end| *end as usize)).unwrap_or_default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_vertex_is_below_the_one_above_it() {
-        let up = [0, 0, 1, 1, 0, 4];
-        let below = Below::of(up.len(), |index| up[index]);
-        let all: Vec<&[u32]> = (0..up.len()).map(|index| below.of_index(index)).collect();
-        assert_eq!(all, [&[1, 4][..], &[2, 3], &[], &[], &[5], &[]]);
-    }
 }

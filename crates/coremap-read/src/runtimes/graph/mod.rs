@@ -76,7 +76,7 @@ pub(crate) use object_ids::{ObjectIds, WalkResult};
 pub use owner_tree::{OwnerTree, Parent, TreeNode};
 pub use path_search::{FoundPaths, Path, PathSearch};
 pub use path_shapes::{FieldKey, Shape, ShapeIndex, Shapes};
-pub(crate) use plain::PlainGraph;
+pub(crate) use plain::{Below, PlainGraph};
 pub use retained::{Retained, RetainedSums, TypeSum};
 pub use shortest_path_tree::ShortestPathTree;
 

@@ -30,6 +30,25 @@ impl PlainDominators {
     }
 }
 
+/// The vertices below each vertex of a tree.
+pub(crate) struct Below(Edges);
+
+impl Below {
+    /// Inverts `up`, the vertex above each one. The first vertex is the root.
+    ///
+    /// # Errors
+    /// [`GraphError`]
+    pub(crate) fn of(up: &[u32], budget: &MemoryBudget) -> Result<Below, GraphError> {
+        let edges = || (0..).zip(up).skip(1).map(|(vertex, up)| (vertex, *up));
+        Ok(Below(Edges::by_target(up.len(), edges, budget)?))
+    }
+
+    /// The vertices below `vertex`, ascending.
+    pub(crate) fn at(&self, vertex: usize) -> &[u32] {
+        self.0.referrers(vertex as u32)
+    }
+}
+
 const UNSEEN: u32 = u32::MAX;
 
 impl PlainGraph {
@@ -104,6 +123,14 @@ impl PlainGraph {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_vertex_is_below_the_one_above_it() -> Result<(), GraphError> {
+        let below = Below::of(&[0, 0, 1, 1, 0, 4], &MemoryBudget::unlimited())?;
+        let all: Vec<&[u32]> = (0..6).map(|vertex| below.at(vertex)).collect();
+        assert_eq!(all, [&[1, 4][..], &[2, 3], &[], &[], &[5], &[]]);
+        Ok(())
+    }
 
     #[test]
     fn dominators_of_a_diamond_a_ring_and_what_is_not_reached() -> Result<(), GraphError> {

@@ -101,7 +101,7 @@ impl LockTable {
         let mut waits: HashMap<u32, ThreadWait> = HashMap::new();
         for lock in &locks {
             for tid in lock.waiters.iter().filter_map(|party| party.tid).filter(|tid| !choices.contains(tid)) {
-                let wait = ThreadWait { kind: wait_kind(lock.kind), object: lock.object, owner: lock.owner.clone() };
+                let wait = ThreadWait { kind: lock.kind.wait(), object: lock.object, owner: lock.owner.clone() };
                 let known = waits.entry(tid).or_insert_with(|| wait.clone());
                 // Of several objects that must all be signalled, one that is owned decides.
                 if known.owner.is_none() && wait.owner.is_some() {
@@ -113,19 +113,6 @@ impl LockTable {
             waits.entry(tid).or_insert(ThreadWait { kind: WaitKind::Sleep, object, owner: None });
         }
         LockTable { locks, waits }
-    }
-}
-
-fn wait_kind(kind: LockKind) -> WaitKind {
-    match kind {
-        LockKind::Monitor | LockKind::Lock | LockKind::Mutex | LockKind::ReaderWriter => WaitKind::Lock,
-        LockKind::MonitorWait => WaitKind::Pulse,
-        LockKind::Join => WaitKind::Join,
-        LockKind::Event | LockKind::EventSlim => WaitKind::Event,
-        LockKind::Semaphore | LockKind::SemaphoreSlim => WaitKind::Semaphore,
-        LockKind::Task => WaitKind::Task,
-        // Native, so no runtime has it.
-        LockKind::Condition => WaitKind::Condition,
     }
 }
 

@@ -154,17 +154,7 @@ impl LockTable {
         if let Some(&(kind, object)) = self.built.get(&lock.object) {
             return Some(ThreadWait { kind, lock: Lock { object, waiters: Vec::new(), ..lock.clone() }, how });
         }
-        let kind = match lock.kind {
-            LockKind::Monitor | LockKind::Lock | LockKind::Mutex | LockKind::ReaderWriter => WaitKind::Lock,
-            LockKind::MonitorWait => WaitKind::Pulse,
-            LockKind::Join => WaitKind::Join,
-            LockKind::Event | LockKind::EventSlim => WaitKind::Event,
-            LockKind::Semaphore | LockKind::SemaphoreSlim => WaitKind::Semaphore,
-            LockKind::Task => WaitKind::Task,
-            // Native, so no runtime has it.
-            LockKind::Condition => WaitKind::Condition,
-        };
-        Some(ThreadWait { kind, lock: Lock { waiters: Vec::new(), ..lock.clone() }, how })
+        Some(ThreadWait { kind: lock.kind.wait(), lock: Lock { waiters: Vec::new(), ..lock.clone() }, how })
     }
 
     /// Reads the locks of the runtime whose objects are in `heap`. `found`: those that a walk over it found.
