@@ -74,6 +74,11 @@ impl Order {
         }
     }
 
+    /// Number of rows to list.
+    pub(crate) fn listed(&self) -> usize {
+        self.top.filter(|&top| top > 0).unwrap_or(usize::MAX)
+    }
+
     /// Replaces the column by another of that name.
     pub(crate) fn by(mut self, column: &str) -> Order {
         self.column = Some(column.to_owned());

@@ -202,6 +202,7 @@ fn without_handles_nothing_is_called_unreachable() {
         // The cache of 2,000 entries with 10 KiB each is most of the heap. Its static field is a root without handles.
         let cache = list(&answer["types"]).iter().filter(|row| row["type"] == "P.CacheEntry");
         assert_eq!(cache.map(|row| number(&row["count"])).sum::<u64>(), 2000, "{answer}");
+        assert!(triage["findings"].to_string().contains("GC handles"), "{triage}");
         for finding in findings {
             let text = finding["text"].as_str().unwrap();
             assert!(!text.contains("unreachable") && !text.contains("would free"), "{text}");

@@ -38,7 +38,9 @@ impl Command for Maddress {
             commands::regions(&session, &RegionOptions::default(), &Progress::silent())
         });
         // Sums are of all regions.
-        let report = if self.summary { Order::default().cut(report) } else { order.cut(report) };
+        let order = if self.summary { Order::default() } else { order };
+        let report = order.of(report);
+        let listed = if self.summary { 0 } else { order.listed() };
         if self.summary && common.form() == Format::Csv {
             return answer_as_text(Self::NAME, common, &process, |mut out| {
                 Ok(commands::maddress::maddress_summary_csv(&report.regions, &mut out)?)
@@ -54,7 +56,7 @@ impl Command for Maddress {
             if let Some(head) = &head {
                 render::write(&render::headline(head), output::look(common), &mut out)?;
             }
-            Ok(commands::maddress::maddress(&report.regions, self.summary, output::look(common).width, &mut out)?)
+            Ok(commands::maddress::maddress(&report.regions, listed, output::look(common).width, &mut out)?)
         })
     }
 }

@@ -10,14 +10,14 @@ use crate::render::document::Cut;
 use crate::report::{Name, RegionRow};
 use serde::Serialize;
 
-/// Writes the tables as SOS prints them. With `summary_only`, only the summary. If `width` is known, the least useful
+/// Writes the tables as SOS prints them: the first `listed` rows, and the summary of all. If `width` is known, the least useful
 /// columns are omitted and paths are cut to fit.
 ///
 /// # Errors
 /// Errors of writing.
-pub fn maddress(rows: &[RegionRow], summary_only: bool, width: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
-    if !summary_only {
-        list(rows, width, out)?;
+pub fn maddress(rows: &[RegionRow], listed: usize, width: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    if listed > 0 {
+        list(rows.get(..listed).unwrap_or(rows), width, out)?;
     }
     summary(&sums(rows), out)
 }

@@ -176,26 +176,28 @@ fn summary(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 /// What is named and what is not make up all memory, and no finding is larger than all memory.
 fn triage(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let options = TriageOptions { budget: (rng.below(4) == 0).then_some(Duration::ZERO), show_data: rng.below(2) == 0 };
-    let told = commands::triage(&o.session, &options, &o.silent);
-    let unnamed: u64 = told.unnamed.iter().map(|row| row.bytes).sum();
+    let answer = commands::triage(&o.session, &options, &o.silent);
+    let unnamed: u64 = answer.unnamed.iter().map(|row| row.bytes).sum();
     // With figures of the kernel, resident and swapped bytes count, and otherwise written ones.
-    let all = told.resident.map_or(told.written, |rss| rss.saturating_add(told.swapped.unwrap_or(0)));
-    let parts = [told.named.bytes, told.described.bytes, told.unknown.bytes];
+    let all = answer.resident.map_or(answer.written, |rss| rss.saturating_add(answer.swapped.unwrap_or(0)));
+    let parts = [answer.named.bytes, answer.described.bytes, answer.unknown.bytes];
     let sum = parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part));
-    if sum != Some(all) || told.more_unnamed == 0 && told.unknown.bytes != unnamed.min(all) {
+    if sum != Some(all) || answer.more_unnamed == 0 && answer.unknown.bytes != unnamed.min(all) {
         return Err(format!("{parts:?} named, described and unknown, {unnamed} unnamed are not all {all}"));
     }
-    if told.written > told.in_core || told.findings.iter().any(|f| f.share.is_some_and(|s| !(0.0..=1.0).contains(&s))) {
-        return Err(format!("more than all: {:?}", told.findings));
+    if answer.written > answer.in_core
+        || answer.findings.iter().any(|f| f.share.is_some_and(|s| !(0.0..=1.0).contains(&s)))
+    {
+        return Err(format!("more than all: {:?}", answer.findings));
     }
-    o.show("triage", told, rng)
+    o.show("triage", answer, rng)
 }
 
 fn maddress(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let regions = commands::regions(&o.session, &RegionOptions::default(), &o.silent);
     drop(commands::maddress::maddress(
         &regions.regions,
-        rng.below(2) == 0,
+        [0, 3, usize::MAX][rng.below(3) as usize],
         (rng.below(2) == 0).then_some(80),
         &mut Vec::new(),
     ));

@@ -34,10 +34,7 @@ use coremap::addr::Addr;
 
 /// Mutants of each core where nothing else is asked for: about a minute of two processors in all. `scripts/mutants`
 /// tries as many as one has time for.
-const MUTANTS: u64 = 50;
-
-/// Moves of each native core where nothing else is asked for. A core has three for each of its mappings.
-const MOVES_OF_MAPPINGS: u64 = 60;
+const MUTANTS: u64 = 100;
 
 /// Moves of each core beside those of its first mapping to 0 and its last to the end.
 const MOVES: u64 = 1;
@@ -169,10 +166,7 @@ fn each_mapping_of_native_processes_at_both_ends() {
     for name in ["native-leaks", "native-musl-gcore"] {
         let core = Movable::new(name);
         let file = tempfile::NamedTempFile::new().unwrap();
-        let all = core.each();
-        // Evenly over the core, and not always the same of the three.
-        let step = all.len().div_ceil(number("COREMAP_MOVES", MOVES_OF_MAPPINGS) as usize).max(1);
-        for how in all.into_iter().step_by(if step == 3 { 4 } else { step }) {
+        for how in core.each() {
             core.write(how, file.path());
             let told = format!("{name} moved by {:#x}", how.by);
             let watch = Watch::begin(told.clone());

@@ -85,7 +85,7 @@ pub static NATIVEAOT_BY_HEADER: [(u16, Table); 1] = [(3, Table::new(include_str!
 pub static NATIVEAOT_11: Table = Table::new(include_str!("nativeaot-11-64.json"));
 
 /// Texts of descriptors for cores that lack the program's constants, with the number of pointers that they refer to.
-/// Number and size tell them apart.
+/// Each has its own number of pointers and its own size.
 pub(super) const BUILT_IN_DESCRIPTORS: [(usize, &str); 4] = [
     (9, include_str!("nativeaot-11-x64-descriptor.json")),
     (9, include_str!("nativeaot-11-arm64-descriptor.json")),

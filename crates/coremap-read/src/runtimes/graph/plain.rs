@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn each_vertex_is_below_the_one_above_it() -> Result<(), GraphError> {
-        let below = Below::of(&[0, 0, 1, 1, 0, 4], &MemoryBudget::unlimited())?;
+        let below = Below::of(&[0, 0, 1, 1, 0, 4], &MemoryBudget::unbounded())?;
         let all: Vec<&[u32]> = (0..6).map(|vertex| below.at(vertex)).collect();
         assert_eq!(all, [&[1, 4][..], &[2, 3], &[], &[], &[5], &[]]);
         Ok(())

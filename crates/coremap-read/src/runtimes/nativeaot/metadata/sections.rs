@@ -58,7 +58,7 @@ fn read(runtime: &Runtime<'_>, image: AddrRange, at: Addr) -> Option<Sections> {
     let (size, count) = (u64::from(view.u8("EntrySize").ok()?), u64::from(view.u16("NumberOfSections").ok()?));
     let major = view.u16("MajorVersion").ok()?;
     let sane = (1..=MAX_MAJOR).contains(&major) && (1..=limits::MAX_AOT_SECTIONS).contains(&count);
-    // Rows have an end up to 10.0, and a length from 11.0 on. The size of a row tells them apart.
+    // Up to 10.0 a row has an end, from 11.0 on a length. These rows differ in size.
     let form = ["ModuleInfoRow", "SizedModuleInfoRow"].into_iter().find(|form| runtime.layout.size(form) == Ok(size));
     let form = form.filter(|_| sane)?;
     let mut out = HashMap::new();
