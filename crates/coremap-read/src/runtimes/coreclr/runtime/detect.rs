@@ -325,8 +325,8 @@ fn read_own(process: &Process, symbol: Symbol) -> Option<Described> {
     }
 }
 
-/// Whether the descriptor at `at` is CoreCLR's. The first to say so were those of 11.0; those before are CoreCLR's all. One
-/// that is not in the core counts as NativeAOT's, which says what is missing.
+/// Whether the descriptor at `at` is CoreCLR's. Descriptors name their runtime from 11.0 on; all earlier ones are
+/// CoreCLR's. A descriptor that is not in the core is left to NativeAOT's finder, which reports what is missing.
 fn is_of_coreclr(memory: &dyn Memory, at: Addr) -> bool {
     let Ok(head) = DescriptorHead::read(memory, at) else { return false };
     let layout = head.own_layout(memory).ok().or_else(|| head.built_in_layout());
