@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::causes::finalizers;
+use crate::causes::frames::is_nameless;
 use crate::causes::native::CONDITION;
 use crate::causes::parties::{HELD, JOINED, LENT, Party, Scene, groups, names, word};
 use crate::causes::requests::{busy_pool, requests, tasks_of};
@@ -198,20 +199,71 @@ fn without_owner(scene: &Scene, reported: &BTreeSet<NodeId>) -> Vec<Finding> {
     let of_group = |nodes: &Vec<NodeId>| {
         let first = scene.party(*nodes.first()?)?;
         let wait = first.wait.as_ref()?;
-        let (owner, severity) = match (wait.owner_ended, wait.relation) {
-            (true, _) if wait.owner_inherited => {
-                ("; the thread that held it is in the parent process and was not copied by fork", Severity::Warning)
+        let (owner, severity) = match (wait.owner_ended, wait.relation, wait.places) {
+            (true, ..) if wait.owner_inherited => (
+                "; the thread that held it is in the parent process and was not copied by fork".to_owned(),
+                Severity::Warning,
+            ),
+            (true, ..) => ("; the thread that held it has ended".to_owned(), Severity::Warning),
+            (false, HELD, Some(places)) => {
+                let severe = nodes.len() >= LIKELY_WAITERS;
+                (lost_places(places), if severe { Severity::Warning } else { Severity::Info })
             }
-            (true, _) => ("; the thread that held it has ended", Severity::Warning),
-            (false, HELD) => ("; its owner is not known", Severity::Info),
-            (false, _) => ("", Severity::Info),
+            (false, HELD, None) => ("; its owner is not known".to_owned(), Severity::Info),
+            (false, ..) => (String::new(), Severity::Info),
         };
         let id = if wait.owner_ended { "lock-owner-ended" } else { "lock-waiters" };
-        let text = format!("{}{owner}.{}", groups(scene, nodes).join("; "), others(scene, wait));
-        let finding = Finding::new(id, severity, text, wait.evidence).known(Confidence::Exact);
+        let alike = alike(scene, nodes);
+        let others = if alike.is_empty() { others(scene, wait) } else { alike };
+        let text = format!("{}{owner}.{others}", groups(scene, nodes).join("; "));
+        let lost = wait.relation == HELD && wait.places.is_some() && !wait.owner_ended;
+        let confidence = if lost { Confidence::Derived } else { Confidence::Exact };
+        let finding = Finding::new(id, severity, text, wait.evidence).known(confidence);
         Some(finding.more("threads --group").fingerprinted(first.place.clone().unwrap_or_default()))
     };
     all.iter().take(MOST).filter_map(of_group).collect()
+}
+
+/// What a semaphore without a free place and without anyone who has one looks like.
+fn lost_places(places: u32) -> String {
+    let all =
+        if places == 1 { "its only place is taken".to_owned() } else { format!("all its {places} places are taken") };
+    format!("; {all}, and nobody is found who has one: likely a path that fails or returns without giving it back")
+}
+
+/// What others do that came from the same method as those who wait, and are past the wait: they may have what is
+/// awaited.
+fn alike(scene: &Scene, waiters: &[NodeId]) -> String {
+    let callers: BTreeSet<&str> = waiters
+        .iter()
+        .filter_map(|node| scene.party(*node)?.caller.as_deref())
+        .filter(|name| !is_nameless(name))
+        .collect();
+    let [caller] = callers.iter().copied().collect::<Vec<_>>()[..] else { return String::new() };
+    let waiting: BTreeSet<NodeId> = waiters.iter().copied().collect();
+    let is = |(node, party): &(NodeId, &Party)| {
+        let from_it = party.caller.as_deref() == Some(caller) || party.place.as_deref() == Some(caller);
+        from_it && !waiting.contains(node) && (party.activity.is_some() || party.wait.is_some())
+    };
+    let mut by_text: BTreeMap<String, Vec<&Party>> = BTreeMap::new();
+    for (_, party) in (0..).zip(&scene.parties).filter(is) {
+        by_text.entry(end_text(scene, party)).or_default().push(party);
+    }
+    let most = by_text.iter().max_by_key(|(_, parties)| parties.len());
+    most.map_or_else(String::new, |(doing, parties)| {
+        let (number, word) = (parties.len() as u64, parties.first().map_or("thread", |party| word(party)));
+        let each = if parties.len() == 1 { "" } else { "each " };
+        format!(
+            " {} of {caller} {} past that wait ({}): {each}{doing}.",
+            count(number, &format!("other {word}")),
+            is_or_are(number),
+            names(parties)
+        )
+    })
+}
+
+fn is_or_are(number: u64) -> &'static str {
+    if number == 1 { "is" } else { "are" }
 }
 
 /// Objects without an owner that count a resource. A thread that is busy may have what the others wait for.
@@ -305,6 +357,41 @@ mod tests {
             ),
             "{}",
             all[0].text
+        );
+    }
+
+    #[test]
+    fn places_that_nobody_has_are_likely_lost() {
+        let waits = |tid| {
+            let mut waits = party(tid, Some("Oven.bake"), Some(9), None);
+            if let Some(wait) = &mut waits.wait {
+                (wait.owners, wait.places) = (Vec::new(), Some(3));
+            }
+            waits
+        };
+        let all = of((1..=3).map(waits).collect());
+        assert_eq!((all.len(), all[0].severity), (1, Severity::Warning));
+        assert!(all[0].text.contains("all its 3 places are taken, and nobody is found who has one"), "{}", all[0].text);
+        assert_eq!(of((1..=2).map(waits).collect())[0].severity, Severity::Info);
+    }
+
+    #[test]
+    fn those_past_the_wait_are_named_by_the_caller_that_they_share() {
+        let waits = |tid| {
+            let mut waits = party(tid, Some("Pool.take"), Some(9), None);
+            waits.caller = Some("Desk.book".into());
+            if let Some(wait) = &mut waits.wait {
+                (wait.owners, wait.relation) = (Vec::new(), "");
+            }
+            waits
+        };
+        let past =
+            Party { caller: Some("Desk.book".into()), ..party(7, Some("Line.query"), None, Some(Activity::Sleep)) };
+        let other = party(8, Some("Line.query"), None, Some(Activity::Sleep));
+        let text = of(vec![waits(1), waits(2), past, other]).remove(0).text;
+        assert!(
+            text.ends_with("1 other thread of Desk.book is past that wait (t-7): sleeps in Line.query ← Desk.book."),
+            "{text}"
         );
     }
 

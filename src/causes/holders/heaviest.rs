@@ -1,7 +1,7 @@
 //! The heaviest part of the elements: the objects below them that have most of the bytes, and the way to these.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::causes::holders::descent::Holder;
 use crate::causes::holders::naming::{Namer, plain};
@@ -68,10 +68,13 @@ fn key(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode) -> Option<String> {
     namer.link(node).filter(|link| link.starts_with("[\""))
 }
 
-/// The heaviest type among the children of some nodes, with its nodes and bytes.
+/// The heaviest type among the children of some nodes, with its nodes and bytes. The next element of a chain is no part
+/// of the one before.
 fn largest(namer: &Namer<'_, '_, '_, '_>, at: &[TreeNode]) -> Option<(TypeIndex, Vec<TreeNode>, u64)> {
+    let known: HashSet<TreeNode> = at.iter().copied().collect();
     let mut groups: HashMap<TypeIndex, (Vec<TreeNode>, u64)> = HashMap::new();
-    for &child in at.iter().flat_map(|node| namer.tree.children(*node)) {
+    let children = at.iter().flat_map(|node| namer.tree.children(*node));
+    for &child in children.filter(|child| !known.contains(child)) {
         let (nodes, bytes) = groups.entry(namer.tree.kind(child)).or_default();
         nodes.push(child);
         *bytes = bytes.saturating_add(namer.tree.bytes(child));

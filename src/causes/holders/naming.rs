@@ -116,6 +116,10 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
                     if !is_dict {
                         link = Some(text);
                     }
+                    // A variable of a suspended function is closer than whatever keeps the function.
+                    if let Some(local) = link.as_ref().filter(|link| is_local(link)) {
+                        return Some((local.clone(), None));
+                    }
                     if let Some(name) = self.tree.address(up).and_then(|entry| self.runtime.named_by(entry)) {
                         let variable = self.tree.node(name);
                         let name = variable.and_then(|at| self.holder(at).or_else(|| self.field_of(at)));
@@ -186,6 +190,11 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
 /// Whether a link is a field rather than an element.
 fn is_field(link: &str) -> bool {
     !link.starts_with("[]") && !link.starts_with('(') && !link.is_empty()
+}
+
+/// Whether a link is a variable of a function's frame: `local queue of main`.
+fn is_local(link: &str) -> bool {
+    link.strip_prefix("local ").is_some_and(|rest| rest.contains(" of "))
 }
 
 /// A field without the notation of a dict: `lock` for `["lock"]` and `.lock`.

@@ -49,6 +49,8 @@ pub struct WaitFact {
     pub needs: WaitNeeds,
     /// Type of the things that a pool of the program lends. `None` if the party does not wait for such a thing.
     pub lent: Option<String>,
+    /// Number of places of a semaphore that has a maximum, all of them taken. `None` for everything else.
+    pub places: Option<u32>,
     /// What the owner does to the object: `held`, `run`, `initialised`.
     pub relation: &'static str,
     /// Whether the owner has certainly ended.

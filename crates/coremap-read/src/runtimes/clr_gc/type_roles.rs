@@ -35,6 +35,10 @@ const LIST_OWNERS: [&str; 3] = [
     "System.Threading.SemaphoreSlim",
 ];
 
+/// Parts of collections that are no nested types: a queue's segments, a node of an immutable dictionary's tree.
+const PARTS: [&str; 2] =
+    ["System.Collections.Concurrent.ConcurrentQueueSegment<", "System.Collections.Immutable.SortedInt32KeyNode<"];
+
 /// Types without references in their elements.
 const PLAIN: [&str; 16] = [
     "Byte", "SByte", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Single", "Double", "Char", "Boolean",
@@ -71,7 +75,7 @@ pub(crate) fn type_role(name: &str) -> TypeRole {
     let behind = name.rsplit_once('>').map(|(_, rest)| rest);
     let nested = behind.is_some_and(|rest| rest.contains(['+', '.'])) || bare(name).contains('+');
     match is_collection(name) {
-        true if nested => TypeRole::Part,
+        true if nested || PARTS.iter().any(|start| name.starts_with(start)) => TypeRole::Part,
         true => TypeRole::Collection,
         false => TypeRole::Library,
     }
@@ -109,6 +113,7 @@ mod tests {
             ("System.Collections.Generic.Dictionary<System.String, Shop.Cart>+Entry[]", TypeRole::Part),
             ("System.Collections.Concurrent.ConcurrentDictionary<System.String, A.B>+Node", TypeRole::Part),
             ("System.Collections.Concurrent.ConcurrentDictionary<System.String, A.B>.Node", TypeRole::Part),
+            ("System.Collections.Concurrent.ConcurrentQueueSegment<A.B>", TypeRole::Part),
             ("System.Threading.SemaphoreSlim.TaskNode", TypeRole::ListNode),
             ("System.Object[]", TypeRole::Part),
             ("System.Byte[]", TypeRole::Library),

@@ -13,6 +13,13 @@ use crate::units::exact;
 
 const TIMER: &str = "System.Threading.TimerQueueTimer";
 const CALLBACK: &str = "System.Threading.TimerCallback";
+/// What CancellationToken.Register makes, and the field with its delegate, since .NET 5.
+const REGISTRATION: &str = "System.Threading.CancellationTokenSource+CallbackNode";
+const REGISTERED: [&str; 2] = ["Callback", "CallbackState"];
+
+/// The field by which a delegate is known (System.Delegate).
+const POINTER: &str = "_methodPtr";
+
 const SOURCE: &str = "System.Threading.Tasks.TaskCompletionSource";
 const TASKS: [&str; 2] = ["System.Threading.Tasks.Task", "System.Threading.Tasks.Task<"];
 
@@ -33,13 +40,28 @@ impl CoreClr<'_> {
         };
         match name.as_str() {
             TIMER => self.note_on_timers(elements.len(), &references(CALLS)?, &references(STATE).unwrap_or_default()),
+            REGISTRATION => {
+                let delegates: Vec<Addr> = REGISTERED.iter().filter_map(|field| references(field)).flatten().collect();
+                self.note_on_delegates(elements.len(), &delegates)
+            }
             CALLBACK => self.note_on_timers(elements.len(), elements, &[]),
             name if name == TASKS[0] || name.starts_with(TASKS[1]) => self.note_on_tasks(elements),
             name if name.starts_with(SOURCE) => {
                 self.note_on_tasks(&COMPLETES.iter().find_map(|field| references(field))?)
             }
+            _ if self.field_of(first, POINTER).is_some() => self.note_on_delegates(elements.len(), elements),
             _ => None,
         }
+    }
+
+    /// A sentence on the method that most of `delegates` call, which `elements` are or have.
+    fn note_on_delegates(&self, elements: usize, delegates: &[Addr]) -> Option<String> {
+        let methods = delegates.iter().filter_map(|delegate| self.delegate_method(*delegate));
+        let (method, number) = most(methods.map(|name| short(&name)))?;
+        Some(match number >= elements as u64 {
+            true => format!("All of them call {method}."),
+            false => format!("{} of them call {method}.", exact(number)),
+        })
     }
 
     /// A sentence on the methods that `timers` timers call, by their delegates, and on the methods that wait for them,

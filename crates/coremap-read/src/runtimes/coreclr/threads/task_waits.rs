@@ -217,7 +217,11 @@ impl CoreClr<'_> {
     fn place_of(&self, places: &Places, slim: Addr) -> WaitFact {
         let holders = places.holders.get(&slim).into_iter().flatten();
         let owner = |&holder: &Addr| WaitOwner { party: PartyId::Task(holder), confidence: Confidence::Derived };
+        // The list is sorted by address.
+        let known = self.semaphores();
+        let at = known.binary_search_by_key(&slim, |known| known.address).ok();
         WaitFact {
+            places: at.and_then(|at| known.get(at)).filter(|known| known.free == 0).and_then(|known| known.limit),
             object: slim,
             r#type: Some(SEMAPHORE.to_owned()),
             owners: holders.map(owner).collect(),

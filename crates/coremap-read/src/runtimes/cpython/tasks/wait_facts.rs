@@ -1,15 +1,21 @@
 //! Tasks as parties of the wait graph: what each waits for, and the locks that it is inside of.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::find::{PendingTask, TaskFinder};
-use crate::addr::Addr;
+use crate::addr::{Addr, WORD};
+use crate::limits;
 use crate::map::Confidence;
+use crate::memory::Memory;
 use crate::runtimes::api::{PartyId, TaskFact, TypeIndex, WaitFact, WaitNeeds, WaitOwner};
 use crate::runtimes::cpython::CPython;
-use crate::runtimes::cpython::frames::is_of_the_library;
+use crate::runtimes::cpython::frames::{PyFrame, is_of_the_library};
+use crate::runtimes::cpython::shape::STACK_REF_TAGS;
 use crate::runtimes::cpython::threads::{first_argument, held_by_frame};
 use crate::units::{self, exact};
+
+/// Maximum number of users of one collection that are named.
+const USERS: usize = 4;
 
 /// The file with asyncio's locks.
 const LOCKS: &str = "/asyncio/locks.py";
@@ -75,6 +81,34 @@ impl CPython<'_> {
             TaskFact { address: task.address, name: task.name.clone(), place: own.next(), caller: own.next(), wait }
         };
         tasks.iter().zip(wanted).map(fact).collect()
+    }
+
+    /// Tasks that wait for a lock or for another task, and have one of `objects` in a variable of their coroutines. None
+    /// if there are more than a reader wants to see.
+    pub(in crate::runtimes::cpython) fn tasks_with(&self, objects: &[Addr]) -> Vec<TaskFact> {
+        let Some(finder) = TaskFinder::new(self).filter(|_| !objects.is_empty()) else { return Vec::new() };
+        let has = |task: &PendingTask| {
+            task.coroutines.iter().any(|(_, _, frame)| self.variables_of(frame).any(|at| objects.contains(&at)))
+        };
+        let with: HashSet<Addr> = finder.tasks().iter().filter(|task| has(task)).map(|task| task.address).collect();
+        let is_known = |fact: &TaskFact| fact.wait.as_ref().is_some_and(|wait| !wait.relation.is_empty());
+        let found: Vec<TaskFact> =
+            self.task_facts().into_iter().filter(|fact| with.contains(&fact.address) && is_known(fact)).collect();
+        if found.len() > USERS { Vec::new() } else { found }
+    }
+
+    /// Objects in the variables of a frame.
+    fn variables_of(&self, frame: &PyFrame) -> impl Iterator<Item = Addr> {
+        let runtime = self.runtime();
+        let code = runtime.view("PyCodeObject", frame.code);
+        let count = code.u32("co_nlocalsplus").or_else(|_| code.u32("co_nlocals")).map_or(0, u64::from);
+        let slots = frame.variables(runtime).map(|first| (first, count.min(limits::MAX_PY_SLOTS)));
+        slots.into_iter().flat_map(move |(first, count)| {
+            (0..count).filter_map(move |slot| {
+                let word = runtime.memory.peek_u64(first.checked_add(slot.checked_mul(WORD)?)?).ok()?;
+                Some(Addr::new(word & !STACK_REF_TAGS)).filter(|at| !at.is_null())
+            })
+        })
     }
 
     /// A sentence on the tasks among `elements`: how many are pending, and where most of them are.

@@ -214,6 +214,10 @@ impl WaitFacts for CPython<'_> {
         self.task_facts()
     }
 
+    fn users(&self, objects: &[Addr]) -> Vec<TaskFact> {
+        self.tasks_with(objects)
+    }
+
     fn executors(&self, threads: &[ThreadRow]) -> Vec<Executor> {
         self.pools().into_iter().map(|pool| pool.row).chain(self.loops(threads)).collect()
     }
