@@ -193,7 +193,7 @@ fn is_field(link: &str) -> bool {
 }
 
 /// Whether a link is a variable of a function's frame: `local queue of main`.
-fn is_local(link: &str) -> bool {
+pub(super) fn is_local(link: &str) -> bool {
     link.strip_prefix("local ").is_some_and(|rest| rest.contains(" of "))
 }
 

@@ -8,7 +8,7 @@ use crate::causes::holders::bounds::bound;
 use crate::causes::holders::descent::Holder;
 use crate::causes::holders::elements::beneath;
 use crate::causes::holders::heaviest::heaviest;
-use crate::causes::holders::naming::Namer;
+use crate::causes::holders::naming::{Namer, is_local};
 use crate::causes::holders::roots::RootName;
 use crate::causes::ranking;
 use crate::map::Confidence;
@@ -62,11 +62,14 @@ pub(super) fn finding(
         _ => None,
     };
     let note = note.into_iter().chain(of_collection()).map(|note| format!(" {note}")).collect::<String>();
-    let inner: Vec<String> = beneath(namer, &holder.container)
+    let mut below = beneath(namer, &holder.container);
+    below.retain(|(kind, _, bytes)| {
+        let large = bytes.saturating_mul(100) >= holder.bytes.saturating_mul(SHARE);
+        // What a compiler made for a lambda says nothing of its own.
+        large && Some(*kind) != main.map(|main| main.0) && !is_of_a_lambda(&namer.type_name(*kind).to_string())
+    });
+    let inner: Vec<String> = below
         .into_iter()
-        .filter(|(kind, _, bytes)| {
-            Some(*kind) != main.map(|main| main.0) && bytes.saturating_mul(100) >= holder.bytes.saturating_mul(SHARE)
-        })
         .take(TYPES)
         .map(|(kind, count, bytes)| format!("{} {} ({})", exact(count), namer.type_name(kind).shown(), round(bytes)))
         .collect();
@@ -93,6 +96,11 @@ pub(super) fn finding(
     let finding = finding.known(Confidence::Derived).more(format!("gcroot {address}")).within("managed-heap");
     let element = main.map(|main| namer.type_name(main.0).to_string()).unwrap_or_default();
     Some(finding.fingerprinted(format!("{} {element}", field.unwrap_or(root))))
+}
+
+/// Whether a compiler made a type for a lambda: C#'s `A+<>c__DisplayClass0_0`, Java's `A$$Lambda/0x…`.
+fn is_of_a_lambda(name: &str) -> bool {
+    name.contains("+<>c") || name.contains(".<>c") || name.contains("$$Lambda")
 }
 
 /// What part of a holder's bytes is no reason to act.
@@ -144,9 +152,14 @@ fn users_of(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder, rooted: &Runtime
     let [container] = holder.container.as_slice() else { return Users::default() };
     let mut objects: Vec<Addr> = namer.tree.address(*container).into_iter().collect();
     let mut at = *container;
+    // A queue of the library is known to its users, and not the list inside of it.
+    let mut inside = true;
     while let Some(Parent::Object(up)) = namer.tree.parent(at).filter(|_| objects.len() < OWNERS) {
-        if namer.role(namer.tree.kind(up)) == TypeRole::Program {
-            objects.extend(namer.tree.address(up));
+        inside &= namer.link(at).is_some_and(|link| !is_local(&link));
+        match namer.role(namer.tree.kind(up)) {
+            TypeRole::Program => objects.extend(namer.tree.address(up)),
+            TypeRole::Library | TypeRole::Collection if inside => objects.extend(namer.tree.address(up)),
+            TypeRole::Library | TypeRole::Collection | TypeRole::Part | TypeRole::ListNode | TypeRole::Hub => {}
         }
         at = up;
     }

@@ -105,9 +105,9 @@ impl<'p> Heap<'p> {
     /// The version's table lacks a field that every version has.
     pub fn open(runtime: Arc<Runtime<'p>>, arenas: Vec<Arenas>) -> Result<Heap<'p>, PyError> {
         let objects = runtime.objects();
-        let types = Types::new(&runtime);
         let mut notes = Vec::new();
         let lists = tracked::lists(&runtime, &mut notes);
+        let types = Types::new(&runtime, &lists.objects);
         let census = Census::read(&runtime, &types, &arenas, &lists, &mut notes)?;
         let tracked = Census::count_tracked(&objects, &types, &lists);
         let ranges = census.ranges(&runtime);

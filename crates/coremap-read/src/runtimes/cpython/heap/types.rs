@@ -45,9 +45,12 @@ pub(super) struct Types<'p> {
 }
 
 impl<'p> Types<'p> {
-    pub(super) fn new(runtime: &Runtime<'p>) -> Types<'p> {
+    /// `tracked`: objects of the collector, by which unnamed static types are known.
+    pub(super) fn new(runtime: &Runtime<'p>, tracked: &[Addr]) -> Types<'p> {
         let reads = runtime.process.reads();
-        Types { objects: runtime.objects(), reads, names: runtime.static_names(), seen: RwLock::default() }
+        let mut names = runtime.static_names();
+        names.learn(runtime, tracked);
+        Types { objects: runtime.objects(), reads, names, seen: RwLock::default() }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::{Objects, PyModule, flags};
 use crate::addr::Addr;
 use crate::limits;
+use crate::runtimes::cpython::runtime::Runtime;
 
 /// Names in modules (mainly in `types`) for types whose own name differs (Lib/types.py, Lib/importlib,
 /// Lib/zipimport.py).
@@ -96,6 +97,31 @@ impl StaticNames {
                 }
                 true
             });
+        }
+    }
+
+    /// Adds the types of tracebacks and frames, which a program's modules need not name: an exception's traceback leads
+    /// to both. `tracked`: objects of the collector, of which the first with a traceback is enough.
+    pub(crate) fn learn(&mut self, runtime: &Runtime<'_>, tracked: &[Addr]) {
+        let objects = runtime.objects();
+        let mut exceptions: HashMap<Addr, bool> = HashMap::new();
+        let mut is_exception = |kind: Addr| {
+            *exceptions.entry(kind).or_insert_with(|| {
+                objects.word_at(kind, objects.shape.types.flags).is_some_and(|bits| bits & flags::BASE_EXCEPTION != 0)
+            })
+        };
+        let raised = tracked.iter().take(limits::MAX_PY_LOOKUP as usize).find_map(|&at| {
+            is_exception(objects.type_of(at)?).then_some(())?;
+            runtime.view("PyBaseExceptionObject", at).ptr("traceback").ok().filter(|at| !at.is_null())
+        });
+        let Some(traceback) = raised else { return };
+        let frame = runtime.view("PyTracebackObject", traceback).ptr("tb_frame").ok().filter(|at| !at.is_null());
+        for (object, name) in [(Some(traceback), "traceback"), (frame, "frame")] {
+            let Some(kind) = object.and_then(|at| objects.type_of(at)) else { return };
+            let bits = objects.word_at(kind, objects.shape.types.flags).unwrap_or(0);
+            if bits & flags::READY != 0 && bits & flags::HEAPTYPE == 0 && objects.is_type(kind) {
+                self.names.entry(kind).or_insert_with(|| name.to_owned());
+            }
         }
     }
 

@@ -74,6 +74,18 @@ pub enum TypeForm {
     NdArray,
 }
 
+/// Members that only one type has, with the type's name. It is among the constants of the program file, which most dumps
+/// omit; the keys of its dict are objects.
+const BY_MEMBER: [(&str, &str); 7] = [
+    ("tb_frame", "traceback"),
+    ("f_back", "frame"),
+    ("gi_frame", "generator"),
+    ("cr_frame", "coroutine"),
+    ("ag_frame", "async_generator"),
+    ("cell_contents", "cell"),
+    ("co_code", "code"),
+];
+
 /// Forms of types that no flag identifies, by name.
 const BY_NAME: [(&str, TypeForm); 23] = [
     ("frame", TypeForm::Frame),
@@ -274,7 +286,14 @@ impl Objects<'_> {
         own.filter(|name| !name.is_empty())
             .map(|name| name.strip_prefix("builtins.").map_or_else(|| name.clone(), str::to_owned))
             .or_else(|| names.of(at).map(str::to_owned))
+            .or_else(|| self.name_by_member(at).map(str::to_owned))
             .unwrap_or_else(|| format!("<static type at {at}>"))
+    }
+
+    /// Name of a static type by a member that no other type has. From 3.12 on the dict is not in the type itself.
+    fn name_by_member(&self, at: Addr) -> Option<&'static str> {
+        let dict = self.ptr_at(at, self.shape.types.dict).filter(|dict| self.is_dict(*dict))?;
+        BY_MEMBER.iter().find(|(member, _)| self.lookup(dict, member).is_some()).map(|(_, name)| *name)
     }
 
     /// Whether the object at `at` is a str, judged by its type's flags.

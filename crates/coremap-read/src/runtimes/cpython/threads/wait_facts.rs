@@ -101,17 +101,49 @@ impl CPython<'_> {
 
     /// Whether a thread waits for an item of a queue as a consumer. A thread that also puts items back borrows them.
     fn is_consumer(&self, row: &ThreadRow) -> bool {
-        let consumes = |frame: &PyFrame| !self.uses_name(frame, PUTS) || self.uses_name(frame, ENDS);
-        takes(row) && self.takers(row.tid).all(consumes)
+        takes(row) && self.lender(row.tid).is_none()
+    }
+
+    /// The frame of a thread that takes from a queue and puts back: by itself, or as `pool.take()` and `pool.give()` of a
+    /// class that has the queue.
+    fn lender(&self, tid: u32) -> Option<&PyFrame> {
+        let puts_back = |frame: &&PyFrame| self.uses_name(frame, PUTS) && !self.uses_name(frame, ENDS);
+        self.takers(tid).find(puts_back).or_else(|| {
+            let mut takers = self.takers(tid);
+            let (inner, outer) = takers.next().zip(takers.next())?;
+            self.puts_back_by(inner, outer).then_some(outer)
+        })
+    }
+
+    /// Whether `outer` uses a method that puts into a queue, of the object whose method `inner` takes from one.
+    fn puts_back_by(&self, inner: &PyFrame, outer: &PyFrame) -> bool {
+        let (runtime, objects) = (self.runtime(), self.runtime().objects());
+        let kind = waits::first_argument(runtime, inner).and_then(|object| objects.type_of(object));
+        let Some(dict) = kind.and_then(|kind| objects.ptr_at(kind, objects.shape.types.dict)) else { return false };
+        let mut found = false;
+        objects.each_entry(dict, limits::MAX_PY_SLOTS, |entry| {
+            let is_function = self.type_name_of(entry.value).as_deref() == Some("function");
+            let code = runtime.view("PyFunctionObject", entry.value).ptr("func_code").ok().filter(|_| is_function);
+            let puts = code.is_some_and(|code| self.code_uses(code, PUTS) && !self.code_uses(code, ENDS));
+            let name = if puts && objects.is_str(entry.key) { objects.name(entry.key) } else { None };
+            found |= name.is_some_and(|name| self.uses_name(outer, &name));
+            !found
+        });
+        found
     }
 
     /// The wait for an item of a queue that lends things: other threads are beyond the same call in the same function.
     fn borrowed(&self, row: &ThreadRow, wait: &WaitRow, rows: &[ThreadRow]) -> Option<WaitFact> {
-        let lends = self.takers(row.tid).find(|frame| takes(row) && self.uses_name(frame, PUTS))?;
-        let (code, of) = (lends.code, waits::first_argument(self.runtime(), lends));
+        let lends = self.lender(row.tid).filter(|_| takes(row))?;
+        // A function without arguments is the same for all its callers.
+        let argument = |frame: &PyFrame| {
+            let arguments = self.runtime().view("PyCodeObject", frame.code).u32("co_argcount").unwrap_or(1);
+            waits::first_argument(self.runtime(), frame).filter(|_| arguments > 0)
+        };
+        let (code, of) = (lends.code, argument(lends));
         let waits_too = |other: &ThreadRow| other.waits_for.as_ref().is_some_and(|known| known.object == wait.object);
         let is_inside = |other: &&ThreadRow| {
-            let same = |frame: &PyFrame| frame.code == code && waits::first_argument(self.runtime(), frame) == of;
+            let same = |frame: &PyFrame| frame.code == code && argument(frame) == of;
             !waits_too(other) && self.own_frames(other.tid).any(same)
         };
         let owner = |tid| WaitOwner { party: PartyId::Thread(tid), confidence: Confidence::Derived };
@@ -129,9 +161,14 @@ impl CPython<'_> {
 
     /// Whether the code of a frame uses an attribute or global of this name.
     fn uses_name(&self, frame: &PyFrame, name: &str) -> bool {
+        self.code_uses(frame.code, name)
+    }
+
+    /// The same for a code object.
+    fn code_uses(&self, code: Addr, name: &str) -> bool {
         let objects = self.runtime().objects();
         let is = |at: Addr| objects.is_str(at) && objects.name(at).as_deref() == Some(name);
-        let names = self.runtime().view("PyCodeObject", frame.code).ptr("co_names");
+        let names = self.runtime().view("PyCodeObject", code).ptr("co_names");
         names.is_ok_and(|names| self.runtime().tuple_items(names, limits::MAX_PY_SLOTS).any(is))
     }
 
