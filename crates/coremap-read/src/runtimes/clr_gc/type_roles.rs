@@ -90,7 +90,7 @@ pub(crate) fn with_kind(name: &std::sync::Arc<str>) -> std::sync::Arc<str> {
     match property {
         Some((class, property)) if class.starts_with("static ") => format!("{class}.{property}").into(),
         Some((class, property)) => format!("static {class}.{property}").into(),
-        None if name.starts_with("static ") => name.clone(),
+        None if name.starts_with("static ") || name.starts_with("thread static ") => name.clone(),
         None => format!("static {name}").into(),
     }
 }
@@ -103,6 +103,7 @@ mod tests {
     fn the_field_of_a_property_has_its_name() {
         let named = |name: &str| with_kind(&name.into()).to_string();
         assert_eq!(named("static A.Hub.<All>k__BackingField"), "static A.Hub.All");
+        assert_eq!(named("thread static A.Hub.s_page"), "thread static A.Hub.s_page");
         assert_eq!([named("A.Hub.All"), named("static A.Hub.All")], ["static A.Hub.All", "static A.Hub.All"]);
     }
 

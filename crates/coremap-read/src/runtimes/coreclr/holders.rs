@@ -5,6 +5,7 @@ use crate::memory::Memory;
 use crate::runtimes::api::{Heap as _, NamedStatics, StaticRoot, TypeIndex, TypeRole};
 use crate::runtimes::clr_gc::{is_library, type_role, with_kind};
 use crate::runtimes::coreclr::CoreClr;
+use crate::runtimes::coreclr::heap::OF_THREAD;
 
 impl CoreClr<'_> {
     /// Static fields that reference objects. Arrays of statics contain them.
@@ -27,7 +28,9 @@ impl CoreClr<'_> {
         out.containers = containers;
         for (at, name) in statics {
             let object = self.process().memory.ptr(at).ok().filter(|object| !object.is_null());
-            let library = is_library(name.trim_start_matches("static "));
+            // The values that threads have of one variable are held by one variable.
+            let name = name.split_once(OF_THREAD).map_or(name.clone(), |(name, _)| name.into());
+            let library = is_library(name.trim_start_matches("thread ").trim_start_matches("static "));
             out.roots.extend(object.map(|object| StaticRoot { name: with_kind(&name), object, library }));
         }
         out

@@ -12,6 +12,7 @@ mod names;
 
 pub use crate::runtimes::clr_gc::{MethodTableInfo, References};
 pub(super) use collect::{Collector, collect};
+pub(in crate::runtimes::coreclr) use names::OF_THREAD;
 pub(crate) use names::VALUE_TYPE;
 
 use std::collections::HashMap;

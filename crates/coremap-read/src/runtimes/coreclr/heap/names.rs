@@ -17,6 +17,9 @@ pub(crate) const VALUE_TYPE: u8 = 0x11;
 /// Static variables of one module by address.
 type OfModule = Arc<HashMap<Addr, Arc<str>>>;
 
+/// Words between the name of a thread static and the thread whose value it is.
+pub(in crate::runtimes::coreclr) const OF_THREAD: &str = " of thread ";
+
 /// Static variables found so far.
 #[derive(Default)]
 pub(super) struct Statics(Mutex<Looked>);
@@ -121,7 +124,7 @@ impl Heap<'_> {
                 }
                 if let Some(at) = types.thread_static_address(&field, thread.address) {
                     let of = thread.os_id.map_or_else(|| "?".into(), |id| id.to_string());
-                    out.insert(at, format!("thread static {} of thread {of}", name()).into());
+                    out.insert(at, format!("thread static {}{OF_THREAD}{of}", name()).into());
                 }
             }
         }
