@@ -138,7 +138,8 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let mut walked = Vec::new();
     let mut holders_of = HashMap::new();
     if let Some((findings, keepers, liveness, with_sizes, labels, held_by, not_read)) = of_graph {
-        found.findings.extend(native_owners(&owned, &held_by));
+        let written = tally.shares.get(&Subject::Malloc).map_or(0, |share| share.used);
+        found.findings.extend(native_owners(&owned, &held_by, written));
         found.findings.extend(outside.findings(&held_by));
         found.not_read.extend(not_read);
         (graph, walked) = (liveness, with_sizes);
@@ -209,19 +210,25 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
 /// Maximum number of types whose native memory is reported.
 const NATIVE_TYPES: usize = 4;
 
-/// Findings on native memory that objects point at. `held_by`: who holds each of the rows' objects.
-fn native_owners(rows: &[HolderRow], held_by: &HashMap<Addr, String>) -> Vec<Finding> {
+/// Findings on native memory that objects point at, or that only the blocks which they point at lead to. `held_by`: who
+/// holds each of the rows' objects. `written`: written bytes of malloc's memory.
+fn native_owners(rows: &[HolderRow], held_by: &HashMap<Addr, String>, written: u64) -> Vec<Finding> {
     let of_row = |row: &HolderRow| {
+        let (direct, alone) = (row.malloc, row.alone.malloc);
+        let behind = alone.bytes > direct.bytes;
+        let sum = if behind { alone } else { direct };
         native_owner::finding(&Owned {
             r#type: row.name.as_deref()?,
             field: row.field.as_deref(),
             objects: row.objects,
-            blocks: row.malloc.count,
-            bytes: row.malloc.bytes,
+            blocks: sum.count,
+            bytes: sum.bytes,
+            written,
+            behind,
             holder: held_by.get(&row.object).map(String::as_str),
         })
     };
-    rows.iter().filter_map(of_row).collect()
+    rows.iter().filter(|row| !row.of_runtime).filter_map(of_row).collect()
 }
 
 /// What roots reach, of all heaps whose graphs could be built.

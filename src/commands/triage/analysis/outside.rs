@@ -108,6 +108,8 @@ fn of_owner(row: &Owner, held_by: &HashMap<Addr, String>) -> Option<Finding> {
         objects: row.objects,
         blocks: row.blocks,
         bytes: row.bytes,
+        written: row.bytes,
+        behind: false,
         holder: held_by.get(&row.object).map(String::as_str),
     })
 }
