@@ -15,13 +15,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::addr::Addr;
 use crate::causes::DueObjects;
-use crate::commands::dotnet::async_chains::async_chains;
+use crate::commands::dotnet::async_chains::{AsyncChainRow, async_chains};
 use crate::commands::dotnet::coreclr;
 use crate::commands::dotnet::exceptions::{ExceptionRow, exceptions};
 use crate::commands::dotnet::finalizers::finalizers;
 use crate::progress::Progress;
 use crate::report::{FinalizerState, Finding, Severity, TypeRow};
 use crate::runtimes::api::Tally;
+use crate::runtimes::clr_gc::is_library;
 use crate::session::Session;
 use crate::shell::{quoted, whole_name};
 use crate::units::exact;
@@ -31,6 +32,10 @@ const EXCEPTIONS: usize = 16;
 const FINALIZERS: u64 = 256;
 const CHAINS: u64 = 1000;
 const TIMERS: u64 = 1000;
+
+/// Minimum number of calls of one method that wait for peers, and parts of the types that such a wait ends at.
+const CALLS: u64 = 10;
+const SOCKET: [&str; 2] = ["SocketAsyncEventArgs", "System.Net.Sockets."];
 
 /// Type of the object of each active timer (System.Private.CoreLib).
 const TIMER: &str = "System.Threading.TimerQueueTimer";
@@ -124,6 +129,26 @@ pub(in crate::commands) fn of_session(
         let most = most.map_or_else(String::new, |c| format!("; {} of them wait for {}", exact(c.count), c.awaiting));
         let text = format!("{} chains of async methods are pending{most}.", exact(chains.total));
         out.push(Finding::new("async-chains", Severity::Warning, text, "state machines on the heap").more("async"));
+    } else if let Some(text) = chains.chains.iter().find_map(of_peers) {
+        out.push(Finding::new("async-chains", Severity::Info, text, "state machines on the heap").more("async"));
     }
     out
+}
+
+/// A sentence on calls of one method of the program that wait for a peer. Waits for locks have findings of their own.
+fn of_peers(chain: &AsyncChainRow) -> Option<String> {
+    let first = chain.frames.first().filter(|_| chain.count >= CALLS)?.r#type.to_string();
+    if !SOCKET.iter().any(|part| first.contains(part)) {
+        return None;
+    }
+    let at = chain.frames.iter().position(|frame| frame.method.as_deref().is_some_and(|name| !is_library(name)))?;
+    let title = |at: usize| chain.frames.get(at).and_then(|frame| frame.method.as_deref()).map(without_parameters);
+    let own = title(at)?;
+    let by = at.checked_sub(1).and_then(title).map_or_else(String::new, |by| format!(" in {by}"));
+    Some(format!("{} calls of {own} wait for {}{by}.", exact(chain.count), chain.awaiting))
+}
+
+/// A method's name without its parameters.
+fn without_parameters(name: &str) -> &str {
+    name.find('(').filter(|at| *at > 0).and_then(|at| name.get(..at)).unwrap_or(name)
 }

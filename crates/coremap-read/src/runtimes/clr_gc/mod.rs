@@ -25,7 +25,8 @@ pub use heap::MethodTableInfo;
 pub(crate) use heap::{ALIGN, COUNT_AT, ClrHeap, MIN_BASE_SIZE, MIN_OBJECT, MethodTables, parts, stride};
 pub(crate) use read::{FreeRegion, GcError, GcHeap, counted_free_list, read};
 pub(crate) use reader::{Dependents, ObjectLayouts, Reader};
-pub(crate) use type_roles::{is_library, type_role, with_kind};
+pub use type_roles::is_library;
+pub(crate) use type_roles::{type_role, with_kind};
 
 use crate::addr::Addr;
 use crate::layout::Layout;

@@ -5,8 +5,8 @@ use crate::runtimes::api::TypeRole;
 /// Namespaces of the framework.
 const LIBRARY: [&str; 4] = ["System.", "Microsoft.", "Internal.", "Interop"];
 
-/// Whether a type or a method belongs to the framework.
-pub(crate) fn is_library(name: &str) -> bool {
+/// Whether a type or a method belongs to the framework, by its full name.
+pub fn is_library(name: &str) -> bool {
     LIBRARY.iter().any(|space| name.starts_with(space))
 }
 
