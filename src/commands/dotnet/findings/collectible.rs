@@ -10,7 +10,7 @@ use crate::commands::dotnet::heap::loader_rows;
 use crate::limits;
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
-use crate::runtimes::api::{ObjectNames, TypeIndex};
+use crate::runtimes::api::{Heap as _, ObjectNames, TypeIndex};
 use crate::runtimes::coreclr::{Collectible, CoreClr, string_text};
 use crate::session::Session;
 use crate::units::{count, exact, round};
@@ -36,6 +36,9 @@ pub(in crate::commands) fn loader_objects(session: &Session<'_>) -> Vec<Addr> {
     allocators.filter_map(|allocator| allocator.collectible.as_ref()?.object).collect()
 }
 
+/// The type of the objects that represent types.
+const MIRROR: &str = "System.RuntimeType";
+
 /// Maximum number of objects of collectible types whose holders are looked for.
 const MAX_OBJECTS: usize = 1 << 12;
 
@@ -54,6 +57,13 @@ pub(in crate::commands) fn collectible_objects(session: &Session<'_>) -> Vec<(Ad
         let (objects, _) = list(session.process, runtime, heap, &is);
         let named = objects.into_iter().map(|object| (object.address, object.name.shown().to_string()));
         out.extend(named.take(MAX_OBJECTS));
+        // An object that represents such a type keeps it loaded as well.
+        let (mirrors, _) = list(session.process, runtime, heap, &|kind| heap.type_name(kind) == MIRROR);
+        let of_these = mirrors.into_iter().filter(|object| {
+            let module = runtime.represented_type(object.address).map(|of| types.module_of(of));
+            module.is_some_and(|module| module.is_ok_and(|module| modules.contains(&module)))
+        });
+        out.extend(of_these.take(MAX_OBJECTS).map(|object| (object.address, object.name.shown().to_string())));
     }
     out
 }
@@ -85,7 +95,7 @@ impl Kept<'_> {
         let of_holder = types.iter().filter(|((of, _), _)| *of == holder);
         let ((_, kind), most) = of_holder.max_by_key(|(_, number)| **number)?;
         let text = format!(
-            " {variable} keeps {} of their types ({} {kind}), so they stay loaded.",
+            " {variable} keeps {} of theirs ({} {kind}), so they stay loaded.",
             count(number, "object"),
             exact(*most)
         );

@@ -36,6 +36,11 @@ impl CoreClr<'_> {
         out
     }
 
+    /// Address of the MethodTable of the type that a System.RuntimeType object represents (RuntimeType.m_handle).
+    pub fn represented_type(&self, object: Addr) -> Option<Addr> {
+        self.types().memory.ptr(self.field_of(object, "m_handle")?).ok().filter(|at| !at.is_null())
+    }
+
     pub(super) fn role_of_type(&self, kind: TypeIndex) -> TypeRole {
         self.object_heap().map_or(TypeRole::Program, |heap| type_role(&heap.type_name(kind)))
     }
