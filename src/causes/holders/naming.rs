@@ -102,7 +102,8 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
                     let name = self.roots.name(root).and_then(of_static).map(|name| match &link {
                         // An attribute of a class.
                         Some(inner) if is_hub && inner.starts_with("[\"") => format!("{name}.{}", plain(inner)),
-                        Some(inner) if !is_collection && !inner.starts_with('[') => {
+                        // An entry of an instance's dict is its attribute.
+                        Some(inner) if !is_collection && (!inner.starts_with('[') || inner.starts_with("[\"")) => {
                             format!("{name} ({kind}) → {}", plain(inner))
                         }
                         _ => name,

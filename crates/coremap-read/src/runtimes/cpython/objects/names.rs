@@ -10,7 +10,7 @@ use crate::runtimes::cpython::runtime::Runtime;
 
 /// Names in modules (mainly in `types`) for types whose own name differs (Lib/types.py, Lib/importlib,
 /// Lib/zipimport.py).
-const OF_TYPES: [(&str, &str); 23] = [
+const OF_TYPES: [(&str, &str); 24] = [
     ("FunctionType", "function"),
     ("MethodType", "method"),
     ("BuiltinFunctionType", "builtin_function_or_method"),
@@ -32,6 +32,8 @@ const OF_TYPES: [(&str, &str); 23] = [
     // From importlib._bootstrap_external and zipimport, which exist even if the program does not import `types`.
     ("_code_type", "code"),
     ("_module_type", "module"),
+    // From _thread, up to 3.12 an alias of `lock`.
+    ("LockType", "_thread.lock"),
     ("NoneType", "NoneType"),
     ("EllipsisType", "ellipsis"),
     ("NotImplementedType", "NotImplementedType"),

@@ -41,6 +41,9 @@ const FUNCTIONS: [(&str, &str, &str, bool); 26] = [
     ("/logging/handlers.py", "_monitor", "waits for log records", false),
 ];
 
+/// Numbers of select and pselect6, whose first argument is the number of files.
+const SELECTS: [u64; 2] = [23, 270];
+
 /// System calls that threads wait in, with their number on x86_64 (arch/x86/entry/syscalls/syscall_64.tbl).
 const CALLS: [(u64, &str); 26] = [
     (0, "reads"),
@@ -48,7 +51,7 @@ const CALLS: [(u64, &str); 26] = [
     (7, "waits for files to be ready"),
     (19, "reads"),
     (20, "writes"),
-    (23, "sleeps, or waits for files to be ready"),
+    (23, "waits for files to be ready"),
     (35, "sleeps"),
     (42, "connects"),
     (43, "waits for a connection"),
@@ -63,7 +66,7 @@ const CALLS: [(u64, &str); 26] = [
     (230, "sleeps"),
     (232, "waits for files to be ready"),
     (247, "waits for a process to end"),
-    (270, "sleeps, or waits for files to be ready"),
+    (270, "waits for files to be ready"),
     (271, "waits for files to be ready"),
     (281, "waits for files to be ready"),
     (288, "waits for a connection"),
@@ -111,6 +114,10 @@ pub(in crate::runtimes::cpython) fn first_argument(runtime: &Runtime<'_>, frame:
 /// What a thread does, according to its system call.
 pub(super) fn by_call(thread: &Thread) -> Option<&'static str> {
     let call = register(thread, "orig_rax")?;
+    // time.sleep of Python up to 3.10: select without a file.
+    if SELECTS.contains(&call) && register(thread, "rdi") == Some(0) {
+        return Some("sleeps");
+    }
     CALLS.iter().find(|(number, _)| *number == call).map(|(_, words)| *words)
 }
 
