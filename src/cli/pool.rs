@@ -10,8 +10,8 @@ use rayon::{ThreadBuilder, ThreadPoolBuilder};
 /// Starts one thread per processor, or as many as `RAYON_NUM_THREADS` says. If the system allows fewer, returns a
 /// sentence about that.
 pub(crate) fn start() -> Option<String> {
-    let told = std::env::var("RAYON_NUM_THREADS").ok().and_then(|n| n.parse().ok()).filter(|&n| n > 0);
-    let wanted = told.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
+    let given = std::env::var("RAYON_NUM_THREADS").ok().and_then(|n| n.parse().ok()).filter(|&n| n > 0);
+    let wanted = given.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
     // Rayon fails permanently if one of its threads cannot be started. So the threads are started here first, and wait
     // for their work.
     let (give, take) = channel::<ThreadBuilder>();

@@ -11,6 +11,7 @@ mod amplification;
 mod async_chains;
 mod bundle;
 mod caps;
+mod causes;
 mod cli;
 mod console;
 mod contents;

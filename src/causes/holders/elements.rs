@@ -49,15 +49,10 @@ impl Elements {
         let mut queue: Vec<TreeNode> = nodes.to_vec();
         while let Some(node) = queue.pop() {
             let kind = namer.tree.kind(node);
-            let mut bytes = namer.tree.bytes(node);
+            sums.add(kind, if chain { namer.tree.bytes_before_next(node) } else { namer.tree.bytes(node) }, node);
             if chain {
-                // A node has the bytes of all that follow it. Each element is counted without them.
-                for &next in namer.tree.children(node).iter().filter(|child| namer.tree.kind(**child) == kind) {
-                    bytes = bytes.saturating_sub(namer.tree.bytes(next));
-                    queue.push(next);
-                }
+                queue.extend(namer.tree.children(node).iter().filter(|child| namer.tree.kind(**child) == kind));
             }
-            sums.add(kind, bytes, node);
         }
         sums.finish(namer)
     }
@@ -125,37 +120,6 @@ pub(super) fn elements(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode) -> Ele
 /// Objects of the program's types below some nodes, by type, most bytes first. Own bytes and those below. Of objects
 /// below another one of their type, the bytes are in that one's already.
 pub(super) fn beneath(namer: &mut Namer<'_, '_, '_, '_>, nodes: &[TreeNode]) -> Vec<(TypeIndex, u64, u64)> {
-    enum Step {
-        Enter(TreeNode),
-        Leave(TypeIndex),
-    }
-    let mut sums: HashMap<TypeIndex, (u64, u64)> = HashMap::new();
-    let mut above: HashMap<TypeIndex, u64> = HashMap::new();
-    let mut stack: Vec<Step> =
-        nodes.iter().flat_map(|node| namer.tree.children(*node)).copied().map(Step::Enter).collect();
-    while let Some(step) = stack.pop() {
-        let node = match step {
-            Step::Enter(node) => node,
-            Step::Leave(kind) => {
-                above.entry(kind).and_modify(|depth| *depth = depth.saturating_sub(1));
-                continue;
-            }
-        };
-        let kind = namer.tree.kind(node);
-        if namer.role(kind) == TypeRole::Program {
-            let (count, bytes) = sums.entry(kind).or_default();
-            *count += 1;
-            let depth = above.entry(kind).or_default();
-            if *depth == 0 {
-                *bytes = bytes.saturating_add(namer.tree.bytes(node));
-            }
-            *depth += 1;
-            stack.push(Step::Leave(kind));
-        }
-        stack.extend(namer.tree.children(node).iter().copied().map(Step::Enter));
-    }
-    let mut all: Vec<(TypeIndex, u64, u64)> =
-        sums.into_iter().map(|(kind, (count, bytes))| (kind, count, bytes)).collect();
-    all.sort_by_key(|&(kind, count, bytes)| (std::cmp::Reverse((bytes, count)), kind));
-    all
+    let tree = namer.tree;
+    tree.below(nodes, &mut |kind| namer.role(kind) == TypeRole::Program)
 }

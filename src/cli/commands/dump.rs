@@ -186,8 +186,8 @@ fn resident(process: &Process, range: AddrRange) -> u64 {
 /// Bytes available to unprivileged users where the file is.
 #[cfg(unix)]
 fn room(file: &File) -> Option<u64> {
-    let told = rustix::fs::fstatvfs(file).ok()?;
-    told.f_bavail.checked_mul(told.f_frsize)
+    let stats = rustix::fs::fstatvfs(file).ok()?;
+    stats.f_bavail.checked_mul(stats.f_frsize)
 }
 
 #[cfg(not(unix))]

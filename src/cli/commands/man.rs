@@ -28,9 +28,9 @@ impl Command for Man {
             return write_text(Self::NAME, common, reference::markdown(program).as_bytes());
         }
         if let Some(dir) = &self.dir {
-            let told = |e: io::Error| Failure::Usage(format!("{}: {e}", dir.display()));
-            std::fs::create_dir_all(dir).map_err(told)?;
-            clap_mangen::generate_to(program, dir).map_err(told)?;
+            let failure = |e: io::Error| Failure::Usage(format!("{}: {e}", dir.display()));
+            std::fs::create_dir_all(dir).map_err(failure)?;
+            clap_mangen::generate_to(program, dir).map_err(failure)?;
             return Ok(Exit::Done);
         }
         let mut page = Vec::new();

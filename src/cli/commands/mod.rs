@@ -253,9 +253,9 @@ mod tests {
     #[test]
     fn every_command_has_an_example_that_its_arguments_take() {
         let names: Vec<_> = COMMANDS.iter().map(|row| row.name).collect();
-        let told: std::collections::BTreeSet<_> = EXAMPLES.iter().map(|example| example.name).collect();
-        assert_eq!(told.len(), EXAMPLES.len(), "one twice");
-        assert_eq!(told, names.iter().copied().collect());
+        let named: std::collections::BTreeSet<_> = EXAMPLES.iter().map(|example| example.name).collect();
+        assert_eq!(named.len(), EXAMPLES.len(), "one twice");
+        assert_eq!(named, names.iter().copied().collect());
         for example in EXAMPLES {
             let words = example.words();
             assert_eq!(words.get(1).map(String::as_str), Some(example.name));

@@ -95,7 +95,7 @@ impl Command for Record {
         };
         let mut writer = RecordingWriter::begin(out, &recording).map_err(|e| failed(e, 0))?;
         let mut row = Row::new();
-        let mut told = Told::default();
+        let mut notices = Told::default();
         let mut pace = Pace::new(self.every, &looker.parts);
         let mut costs: Vec<Cost> = Vec::new();
         let (core, is_live) = (first.core, first.is_live);
@@ -108,7 +108,7 @@ impl Command for Record {
                 moment.seconds = at.as_secs_f64();
                 last = moment.seconds;
                 row.show(&moment);
-                told.slower(&pace.took(at, ms(moment.cost.wall_ms), &parts_of(&moment)), self.every);
+                notices.slower(&pace.took(at, ms(moment.cost.wall_ms), &parts_of(&moment)), self.every);
                 costs.push(moment.cost);
                 writer.add(moment).map_err(|e| failed(e, costs.len() - 1))?;
             }

@@ -70,7 +70,7 @@ impl Finding {
         Finding { within: Some(id), ..self }
     }
 
-    /// Sets the stable identity: what tells this finding from others of its id.
+    /// Sets the stable identity: what distinguishes this finding from others of its id.
     #[must_use]
     pub fn fingerprinted(self, what: impl AsRef<str>) -> Finding {
         Finding { fingerprint: Some(format!("{}: {}", self.id, what.as_ref())), ..self }

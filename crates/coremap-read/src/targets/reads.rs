@@ -108,11 +108,11 @@ fn is_content(phase: Phase) -> bool {
 }
 
 impl ReadBytes {
-    fn note(&mut self, phase: Phase, (addr, len): (Addr, u64), told: Told) {
-        if !matches!(told, Told::Nothing) && !is_content(phase) {
+    fn note(&mut self, phase: Phase, (addr, len): (Addr, u64), learned: Told) {
+        if !matches!(learned, Told::Nothing) && !is_content(phase) {
             self.kept.add(addr, len);
         }
-        if let Told::Name(script) = told
+        if let Told::Name(script) = learned
             && !is_content(phase)
         {
             self.names.insert(NameAt { at: addr, len, script });
@@ -327,18 +327,18 @@ impl Reads {
         self.bytes.as_ref().filter(|_| !self.taken.load(Ordering::Relaxed))
     }
 
-    fn record(&self, addr: Addr, len: u64, told: Told) {
+    fn record(&self, addr: Addr, len: u64, learned: Told) {
         let Some(bytes) = self.recorded() else { return };
         let phase = self.phase();
         let held = ATTEMPTS.with_borrow_mut(|attempts| match attempts.last_mut() {
             Some(attempt) => {
-                attempt.push((phase, addr, len, told));
+                attempt.push((phase, addr, len, learned));
                 true
             }
             None => false,
         });
         if !held {
-            bytes.lock().unwrap_or_else(PoisonError::into_inner).note(phase, (addr, len), told);
+            bytes.lock().unwrap_or_else(PoisonError::into_inner).note(phase, (addr, len), learned);
         }
     }
 
@@ -353,7 +353,7 @@ impl Reads {
         if found.is_some() {
             // This was found, even if an enclosing attempt fails.
             let mut bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
-            read.into_iter().for_each(|(phase, addr, len, told)| bytes.note(phase, (addr, len), told));
+            read.into_iter().for_each(|(phase, addr, len, learned)| bytes.note(phase, (addr, len), learned));
         }
         found
     }

@@ -293,7 +293,7 @@ fn hostile_signatures_are_errors() {
     assert_eq!(alone(&generic), Err(SigError::TooDeep));
     let function = [0x1b, 0, 0].repeat(10_000);
     assert_eq!(alone(&function), Err(SigError::TooDeep));
-    // Counts that are lies cost nothing.
+    // False counts cost nothing.
     assert_eq!(MethodSig::parse(&[0x00, 0xdf, 0xff, 0xff, 0xff, 0x01, 0x08]), Err(SigError::Cut));
     let wide = [&[0x00, 0xdf, 0xff, 0xff, 0xff][..], &[0x08; 100_000]].concat();
     assert_eq!(MethodSig::parse(&wide), Err(SigError::TooMany));

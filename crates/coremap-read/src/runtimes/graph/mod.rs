@@ -43,6 +43,7 @@ mod live_graph;
 mod model_tests;
 mod object_ids;
 mod own_sizes;
+mod owner_sums;
 mod owner_tree;
 mod packed_index;
 mod packed_size;

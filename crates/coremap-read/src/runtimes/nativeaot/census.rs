@@ -133,7 +133,7 @@ impl Census {
     }
 }
 
-/// How to tell that a task is not complete.
+/// How to know that a task is not complete.
 struct Pending {
     flags: Option<u64>,
     done: u32,

@@ -78,7 +78,7 @@ fn path_text(
     target: Addr,
 ) -> Option<String> {
     let mut paths_so_far: Vec<(Addr, Vec<String>)> = vec![(target, Vec::new())];
-    let mut far: Option<String> = None;
+    let mut far: Option<(bool, String)> = None;
     for _ in 0..=PASSES {
         let mut next = Vec::new();
         for (at, links) in paths_so_far {
@@ -88,10 +88,15 @@ fn path_text(
             if let Some(name) = globals.owner_of_dict(at) {
                 return Some(join_links(name, &links));
             }
-            if let (None, false) = (&far, links.is_empty())
+            // An instance's dict says less than the instance.
+            if !links.is_empty()
+                && far.as_ref().is_none_or(|(is_dict, _)| *is_dict)
                 && let Some(kind) = heap.type_of(at)
             {
-                far = Some(join_links(&format!("<{}>", kind.name), &links));
+                let is_dict = kind.name == "dict";
+                if far.is_none() || !is_dict {
+                    far = Some((is_dict, join_links(&format!("<{}>", kind.name), &links)));
+                }
             }
             for referrer in known.get(&at).into_iter().flatten() {
                 let mut links = links.clone();
@@ -101,7 +106,7 @@ fn path_text(
         }
         paths_so_far = next;
     }
-    far
+    far.map(|(_, text)| text)
 }
 
 /// Appends the links, which are stored from the object upwards, to a name: `app.CACHE["a"].rows`.
