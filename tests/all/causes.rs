@@ -38,7 +38,7 @@ fn whoever_waits_for_a_pool_waits_for_those_who_have_its_things() {
     assert!(
         text(pool).contains("sleeps in query ← serve") && text(pool).contains("4 threads wait for it"),
         "{}",
-        pool.text
+        text(pool)
     );
 }
 
