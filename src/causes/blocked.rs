@@ -199,6 +199,7 @@ fn without_owner(scene: &Scene, reported: &BTreeSet<NodeId>) -> Vec<Finding> {
     let of_group = |nodes: &Vec<NodeId>| {
         let first = scene.party(*nodes.first()?)?;
         let wait = first.wait.as_ref()?;
+        let alike = alike(scene, nodes);
         let (owner, severity) = match (wait.owner_ended, wait.relation, wait.places) {
             (true, ..) if wait.owner_inherited => (
                 "; the thread that held it is in the parent process and was not copied by fork".to_owned(),
@@ -210,10 +211,10 @@ fn without_owner(scene: &Scene, reported: &BTreeSet<NodeId>) -> Vec<Finding> {
                 (lost_places(places), if severe { Severity::Warning } else { Severity::Info })
             }
             (false, HELD, None) => ("; its owner is not known".to_owned(), Severity::Info),
+            (false, ..) if is_semaphore(wait) && alike.is_empty() => (NO_PERMIT.to_owned(), Severity::Info),
             (false, ..) => (String::new(), Severity::Info),
         };
         let id = if wait.owner_ended { "lock-owner-ended" } else { "lock-waiters" };
-        let alike = alike(scene, nodes);
         let others = if alike.is_empty() { others(scene, wait) } else { alike };
         let text = format!("{}{owner}.{others}", groups(scene, nodes).join("; "));
         let lost = wait.relation == HELD && wait.places.is_some() && !wait.owner_ended;
@@ -222,6 +223,14 @@ fn without_owner(scene: &Scene, reported: &BTreeSet<NodeId>) -> Vec<Finding> {
         Some(finding.more("threads --group").fingerprinted(first.place.clone().unwrap_or_default()))
     };
     all.iter().take(MOST).filter_map(of_group).collect()
+}
+
+/// What is known of a semaphore whose number of permits is not: it may be a signal that is still to come.
+const NO_PERMIT: &str =
+    "; no permit is free, and nobody is past that wait: permits were not given back, or are yet to be released";
+
+fn is_semaphore(wait: &WaitFact) -> bool {
+    wait.r#type.as_deref().is_some_and(|kind| kind.contains("Semaphore"))
 }
 
 /// What a semaphore without a free place and without anyone who has one looks like.

@@ -250,7 +250,8 @@ pub(crate) const HELD: &str = "held";
 
 pub(super) fn of_task(task: TaskFact) -> Party {
     let name = task.name.unwrap_or_else(|| format!("task {}", task.address));
-    Party { place: task.place, caller: task.caller, wait: task.wait, ..Party::new(PartyId::Task(task.address), name) }
+    let (place, caller, activity) = (task.place, task.caller, task.activity);
+    Party { place, caller, activity, wait: task.wait, ..Party::new(PartyId::Task(task.address), name) }
 }
 
 /// The word for parties of a kind.

@@ -172,8 +172,17 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
         }
         if let Some((start, CHAIN)) = &chain {
             let found = Elements::of_nodes(namer, start, true);
-            let bytes = sum(namer, start);
-            return (Some(Holder { top, container: start.clone(), elements: found, bytes }), others);
+            let whole = sum(namer, start);
+            if found.largest.saturating_mul(100) < whole.saturating_mul(ONE) {
+                return (Some(Holder { top, container: start.clone(), elements: found, bytes: whole }), others);
+            }
+            // One element of the chain leads to most of it, for example to a chain of another type.
+            let heaviest = found.sample.iter().copied().max_by_key(|node| namer.tree.bytes_before_next(*node));
+            if let Some(node) = heaviest {
+                (at, bytes) = (vec![node], namer.tree.bytes(node));
+                chain = None;
+                continue;
+            }
         }
         (at, bytes) = (best.nodes, best.bytes);
     }

@@ -80,6 +80,30 @@ fn comparable(mut answer: Value) -> Value {
     answer
 }
 
+/// Removes resident bytes that the dump's answer marks as an estimate: glibc 2.43 has stacks and their guards in one
+/// mapping, whose figures smaps has as a whole. The process's own answer divides them by page.
+fn leave_out_estimates(of_dump: &mut Value, of_process: &mut Value) {
+    match (of_dump, of_process) {
+        (Value::Object(dump), Value::Object(process)) => {
+            if dump.get("rss_estimated").and_then(Value::as_u64).is_some_and(|bytes| bytes > 0) {
+                for key in ["rss", "rss_estimated"] {
+                    dump.remove(key);
+                    process.remove(key);
+                }
+            }
+            for (key, inner) in dump.iter_mut() {
+                if let Some(other) = process.get_mut(key) {
+                    leave_out_estimates(inner, other);
+                }
+            }
+        }
+        (Value::Array(dump), Value::Array(process)) => {
+            dump.iter_mut().zip(process).for_each(|(a, b)| leave_out_estimates(a, b));
+        }
+        _ => {}
+    }
+}
+
 #[test]
 fn a_dump_answers_as_the_process() {
     let Some(process) = Running::start(1) else { return };
@@ -115,7 +139,9 @@ fn a_dump_answers_as_the_process() {
             if *command == "malloc" {
                 told["clusters"].take();
             }
-            assert_eq!(told, comparable(live), "{command} of {core}");
+            let mut live = comparable(live);
+            leave_out_estimates(&mut told, &mut live);
+            assert_eq!(told, live, "{command} of {core}");
         }
         process.wait(|state| state == 'T');
     }

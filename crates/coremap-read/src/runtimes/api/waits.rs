@@ -120,6 +120,8 @@ pub struct TaskFact {
     pub place: Option<String>,
     /// The program's function that called it.
     pub caller: Option<String>,
+    /// What it does, if it waits for nobody in the process. `None` if that is not known.
+    pub activity: Option<Activity>,
     /// What it waits for. `None` if it runs, or is ready to.
     pub wait: Option<WaitFact>,
 }

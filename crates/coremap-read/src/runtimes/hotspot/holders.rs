@@ -46,6 +46,8 @@ fn role(name: &str) -> Option<TypeRole> {
     };
     Some(match inner.contains('$') {
         true if is_wrapper => TypeRole::Collection,
+        // The private part of a lock, and a condition inside of a collection or barrier.
+        true if inner.ends_with("$ConditionObject") || last.ends_with("Sync") => TypeRole::Part,
         true if inner.starts_with("concurrent.locks.") => TypeRole::Library,
         true if ["Node", "Entry", "Segment", "Bin", "Index", "Pair", "Sync"].iter().any(|part| last.contains(part)) => {
             TypeRole::Part
@@ -174,6 +176,7 @@ mod tests {
             ("java.util.ImmutableCollections$ListN", Some(TypeRole::Collection)),
             ("java.util.HashMap$Node", Some(TypeRole::Part)),
             ("java.util.HashMap$Node[]", Some(TypeRole::Part)),
+            ("java.util.concurrent.locks.AbstractQueuedSynchronizer$ConditionObject", Some(TypeRole::Part)),
             ("java.lang.Object[]", Some(TypeRole::Part)),
             ("byte[]", Some(TypeRole::Library)),
             ("java.lang.Thread", Some(TypeRole::Hub)),

@@ -209,6 +209,7 @@ impl CoreClr<'_> {
             name: None,
             place: self.method_of(node),
             caller: above.and_then(|caller| self.method_of(caller)),
+            activity: None,
             wait,
         }
     }

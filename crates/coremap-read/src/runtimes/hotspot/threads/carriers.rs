@@ -4,9 +4,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::lent::OnStacks;
+use super::wait_facts::activity_in;
 use crate::addr::Addr;
 use crate::facts::WaitRow;
-use crate::runtimes::api::{CARRIERS, Executor, PartyId, WaitFact, WaitOwner};
+use crate::runtimes::api::{
+    CARRIERS, Executor, LightFrame, LightThread, MethodRole, PartyId, TaskFact, WaitFact, WaitOwner,
+};
 use crate::runtimes::hotspot::HotSpot;
 use crate::words::WaitKind;
 
@@ -29,7 +32,22 @@ const READY: [(&str, &str); 5] = [
     ("UNBLOCKED", "virtual threads that are ready to go on"),
 ];
 
+/// The thread that wakes virtual threads whose time is over, since JDK 21.
+const UNPARKER: &str = "VirtualThread-unparker";
+
+/// The field with the thread that owns a lock (java.util.concurrent.locks.AbstractOwnableSynchronizer).
+const OWNER: &str = "exclusiveOwnerThread";
+
+/// Maximum number of virtual threads that become parties.
+const MAX_TASKS: usize = 1 << 16;
+
+/// The name of a method without its parameters.
+fn short(name: &str) -> String {
+    name.find('(').filter(|at| *at > 0).and_then(|at| name.get(..at)).unwrap_or(name).to_owned()
+}
+
 mod how {
+    pub(super) const UNMOUNTED: &str = "parkBlocker of the virtual thread";
     pub(super) const MOUNTED: &str = "parkBlocker of the virtual thread on the carrier";
     pub(super) const FUTURE: &str = "a CompletableFuture on the stack has the waiter in its list";
 }
@@ -41,6 +59,8 @@ pub(in crate::runtimes::hotspot) struct Carried {
     pub(super) blockers: HashMap<u32, WaitRow>,
     /// The scheduler. `None` without carriers.
     pub(super) scheduler: Option<Executor>,
+    /// Unmounted virtual threads that run code of the program.
+    pub(super) tasks: Vec<TaskFact>,
 }
 
 impl HotSpot<'_> {
@@ -54,14 +74,19 @@ impl HotSpot<'_> {
             .filter(|record| record.object.as_ref().is_some_and(|object| object.class == CARRIER))
             .filter_map(|record| record.tid)
             .collect();
-        if workers.is_empty() {
+        // Carriers without work end after a while; the thread that wakes virtual threads stays.
+        let has_unparker =
+            self.all_threads().by_address.values().any(|record| record.name.as_deref() == Some(UNPARKER));
+        if workers.is_empty() && !has_unparker {
             return Carried::default();
         }
         workers.sort_unstable();
         let (mut blockers, mut busy, mut queued) = (HashMap::new(), Vec::new(), BTreeMap::<&str, u64>::new());
+        let (mut tasks, mut carriers) = (Vec::new(), HashMap::new());
         self.each_virtual_thread(&mut |thread| match thread.carrier {
             Some(tid) => {
                 busy.push(tid);
+                carriers.insert(thread.address, tid);
                 if let Some(wait) = thread.wait {
                     blockers.entry(tid).or_insert(wait);
                 }
@@ -70,13 +95,61 @@ impl HotSpot<'_> {
                 if let Some((_, words)) = READY.iter().find(|(state, _)| thread.state == Some(state)) {
                     *queued.entry(words).or_default() += 1;
                 }
+                if tasks.len() < MAX_TASKS {
+                    tasks.extend(self.unmounted(&thread));
+                }
             }
         });
         busy.sort_unstable();
         busy.dedup();
         let queued = queued.into_iter().map(|(words, count)| (words.to_owned(), count)).collect();
         let kind = CARRIERS.to_owned();
-        Carried { blockers, scheduler: Some(Executor { object: Addr::NULL, kind, workers, busy, queued }) }
+        // A mounted virtual thread is known by its carrier.
+        let mounted = |owner: &mut WaitOwner| {
+            if let PartyId::Task(object) = owner.party
+                && let Some(tid) = carriers.get(&object)
+            {
+                owner.party = PartyId::Thread(*tid);
+            }
+        };
+        tasks
+            .iter_mut()
+            .filter_map(|task: &mut TaskFact| task.wait.as_mut())
+            .flat_map(|w| &mut w.owners)
+            .for_each(mounted);
+        let scheduler = Executor { object: Addr::NULL, kind, workers, busy, queued };
+        Carried { blockers, scheduler: Some(scheduler).filter(|pool| !pool.workers.is_empty()), tasks }
+    }
+
+    /// A virtual thread whose stack is in the heap. `None` if it runs no code of the program.
+    fn unmounted(&self, thread: &LightThread) -> Option<TaskFact> {
+        let own = |frame: &&LightFrame| frame.activation.method.role == MethodRole::Program;
+        let mut places = thread.frames.iter().filter(own).map(|frame| short(&frame.activation.method.name));
+        let place = places.next()?;
+        let library = thread.frames.iter().take_while(|frame| !own(frame));
+        let activity = activity_in(library.map(|frame| frame.activation.method.name.as_str()));
+        let number = || thread.id.map(|id| format!("virtual thread #{id}"));
+        Some(TaskFact {
+            address: thread.address,
+            name: thread.name.clone().or_else(number),
+            caller: places.find(|caller| *caller != place),
+            place: Some(place),
+            activity,
+            wait: thread.wait.as_ref().filter(|_| activity.is_none()).map(|row| WaitFact {
+                owners: self.owner_of(row).into_iter().collect(),
+                evidence: how::UNMOUNTED,
+                ..self.of_mounted(row)
+            }),
+        })
+    }
+
+    /// The thread that owns what a thread is parked for. A virtual thread is a task.
+    pub(super) fn owner_of(&self, row: &WaitRow) -> Option<WaitOwner> {
+        let party = match row.owner_tid {
+            Some(tid) => PartyId::Thread(tid),
+            None => PartyId::Task(self.get(row.object, OWNER).filter(|_| row.owner_virtual && !row.owner_ended)?),
+        };
+        Some(WaitOwner { party, confidence: row.confidence })
     }
 
     /// The wait for a CompletableFuture, by the object for which the thread `tid` is parked. The future is on its

@@ -12,7 +12,7 @@ use crate::facts::{FrameRow, ThreadRow, WaitRow};
 use crate::limits;
 use crate::map::Confidence;
 use crate::runtimes::api::{
-    Activity, Executor, Heap as _, PartyId, RequestSet, TypeRole, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
+    Activity, Executor, Heap as _, PartyId, RequestSet, TaskFact, TypeRole, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
 };
 use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::hotspot::threads::thread_object::{number, reference};
@@ -189,6 +189,9 @@ impl HotSpot<'_> {
         if row.owner_tid.is_some() {
             return None;
         }
+        if let Some(owner) = self.owner_of(row) {
+            return Some(WaitFact { owners: vec![owner], relation: "held", evidence: row.how, ..fact });
+        }
         if let Some(tid) = self.tid_of(row.object) {
             let joins = frames.iter().take(LIBRARY_FRAMES).any(|frame| in_method(frame, "java.lang.Thread.join"));
             return joins.then(|| WaitFact {
@@ -218,6 +221,13 @@ impl HotSpot<'_> {
         }
         None
     }
+}
+
+/// What a thread does in these methods of the library, innermost first.
+pub(super) fn activity_in<'m>(names: impl Iterator<Item = &'m str>) -> Option<Activity> {
+    let of = |method: &str| ACTIVITIES.iter().find(|(part, _)| method.contains(part)).map(|(_, activity)| *activity);
+    // The outermost method says best what the program asked for: a socket is written by a method of files.
+    names.filter_map(of).last()
 }
 
 fn in_method(frame: &FrameRow, part: &str) -> bool {
@@ -252,6 +262,10 @@ impl WaitFacts for HotSpot<'_> {
         threads.iter().filter_map(of_thread).collect()
     }
 
+    fn tasks(&self) -> Vec<TaskFact> {
+        self.carried().tasks.clone()
+    }
+
     fn executors(&self, _threads: &[ThreadRow]) -> Vec<Executor> {
         self.pools().into_values().map(|pool| pool.row).chain(self.carried().scheduler.clone()).collect()
     }
@@ -272,11 +286,7 @@ impl WaitFacts for HotSpot<'_> {
 
     fn activity(&self, thread: &ThreadRow) -> Option<Activity> {
         let library = thread.frames.iter().take_while(|frame| !frame.own).take(LIBRARY_FRAMES);
-        let names = library.filter_map(|frame| frame.method.as_deref());
-        let of =
-            |method: &str| ACTIVITIES.iter().find(|(part, _)| method.contains(part)).map(|(_, activity)| *activity);
-        // The outermost method says best what the program asked for: a socket is written by a method of files.
-        let found = names.filter_map(|method: &str| of(method)).last();
+        let found = activity_in(library.filter_map(|frame| frame.method.as_deref()));
         let runs = thread.waits_for.is_none() && thread.state.as_deref() == Some(RUNNABLE);
         let in_code = thread.frames.first().is_some_and(|frame| frame.runtime.is_some());
         found.or_else(|| (runs && in_code).then_some(Activity::Runs))
