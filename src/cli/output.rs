@@ -13,6 +13,7 @@ use coremap::session::Session;
 use coremap::targets::Producer;
 
 use crate::cli::args::{Colour, Common, Format};
+use crate::cli::list::not_computed;
 use crate::cli::{Exit, Failure, console};
 
 /// Width, colours and bars of text on this terminal.
@@ -103,6 +104,9 @@ fn write_answer<T: Render>(
     body: T,
     nothing: bool,
 ) -> Result<Exit, Failure> {
+    if let Some(column) = body.missing_column() {
+        return Err(Failure::Usage(not_computed(command, column)));
+    }
     let of_runtime = commands::named(command).is_some_and(|command| command.subject == Subject::Runtime);
     // Before the envelope, because a stopped process resumes there.
     let without_runtime = (of_runtime && session.runtimes().is_empty()).then(|| no_runtime(session));
