@@ -347,11 +347,24 @@ fn of_row(row: &WaitRow) -> WaitFact {
     }
 }
 
-/// Lists names, the first few of many: `a, b, c and 4 more`.
+/// Lists names, the first few of many: `a, 3 × b, c and 4 more`.
 pub(crate) fn names(parties: &[&Party]) -> String {
     const SHOWN: usize = 4;
-    let shown: Vec<&str> = parties.iter().take(SHOWN).map(|party| party.name.as_str()).collect();
-    match parties.len().saturating_sub(SHOWN) {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    let mut known: HashMap<&str, usize> = HashMap::new();
+    for party in parties {
+        let name = party.name.as_str();
+        let at = *known.entry(name).or_insert_with(|| {
+            counts.push((name, 0));
+            counts.len() - 1
+        });
+        if let Some((_, count)) = counts.get_mut(at) {
+            *count += 1;
+        }
+    }
+    let text = |&(name, count): &(&str, usize)| if count > 1 { format!("{count} × {name}") } else { name.to_owned() };
+    let shown: Vec<String> = counts.iter().take(SHOWN).map(text).collect();
+    match counts.iter().skip(SHOWN).map(|(_, count)| count).sum::<usize>() {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }

@@ -8,6 +8,7 @@ mod commands;
 mod console;
 mod exit;
 mod interrupt;
+mod lent;
 mod list;
 mod moments;
 mod new_file;

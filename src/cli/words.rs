@@ -39,6 +39,8 @@ const ALIASES: &[Alias] = &[
     alias("dumpmd", &["whatis"], &[]),
     alias("dumpmt", &["whatis"], &[]),
     alias("dumpobj", &["object"], &[]),
+    alias("dumphttp", &["requests"], &[]),
+    alias("dumprequests", &["requests"], &[]),
     alias("eeheap", &["heap"], &[("-gc", &[]), ("-loader", &["--loader"])]),
     alias("finalizequeue", &["finalizers"], &[("-stat", &[])]),
     alias("gchandles", &["handles"], &[("-stat", &[])]),
@@ -51,8 +53,11 @@ const ALIASES: &[Alias] = &[
     alias("pathto", &["gcroot"], &[]),
     alias("printexception", &["exceptions"], &[]),
     alias("pstacks", &["threads", "--group", "--managed"], &[]),
+    alias("threadpoolqueue", &["threadpool"], &[]),
+    alias("ti", &["timers"], &[]),
+    alias("timerinfo", &["timers"], &[]),
+    alias("tpq", &["threadpool"], &[]),
     alias("syncblk", &["syncblocks"], &[]),
-    alias("verifyheap", &["check"], &[]),
 ];
 
 const DUMPHEAP: &[(&str, &[&str])] = &[
@@ -62,6 +67,8 @@ const DUMPHEAP: &[(&str, &[&str])] = &[
     ("-max", &["--max"]),
     ("-strings", &["--strings"]),
     ("-gen", &["--generation"]),
+    ("-live", &["--live"]),
+    ("-dead", &["--dead"]),
 ];
 
 /// Rewrites the program's arguments.

@@ -4,6 +4,7 @@
 mod anon;
 mod async_chains;
 mod check;
+mod collections;
 mod completions;
 mod diff;
 mod dump;
@@ -31,6 +32,7 @@ mod reference;
 mod refs;
 mod regions;
 mod report;
+mod requests;
 mod retained;
 mod scan_secrets;
 mod schema;
@@ -40,7 +42,9 @@ mod stacks;
 mod summary;
 mod symbolicate;
 mod syncblocks;
+mod threadpool;
 mod threads;
+mod timers;
 mod top;
 mod trend;
 mod triage;
@@ -79,12 +83,16 @@ const COMMANDS: &[Row] = &[
     row::<stacks::Stacks>(),
     row::<threads::Threads>(),
     row::<async_chains::Async>(),
+    row::<threadpool::Threadpool>(),
+    row::<requests::Requests>(),
+    row::<timers::Timers>(),
     row::<heap::Heap>(),
     row::<heapstat::Heapstat>(),
     row::<objects::Objects>(),
     row::<object::Object>(),
     row::<gcroot::Gcroot>(),
     row::<retained::Retained>(),
+    row::<collections::Collections>(),
     row::<handles::Handles>(),
     row::<finalizers::Finalizers>(),
     row::<syncblocks::Syncblocks>(),

@@ -24,7 +24,7 @@ fn unread(session: &Session<'_>, read: &[RuntimeId]) -> Vec<String> {
 
 /// The line that replaces an empty list of `what`, a plural noun. `unread`: runtimes that the command does not read.
 /// `elsewhere`: which command reads them.
-fn empty_line(what: &str, unread: &[String], elsewhere: &str) -> String {
+pub(in crate::commands) fn empty_line(what: &str, unread: &[String], elsewhere: &str) -> String {
     match unread {
         [] => format!("no {what}"),
         unread => format!("{what} of {} are not read{elsewhere}", unread.join(" and ")),
@@ -32,7 +32,7 @@ fn empty_line(what: &str, unread: &[String], elsewhere: &str) -> String {
 }
 
 /// Adds a line after a list of `what`, if runtimes are missing from it.
-fn add_unread(doc: &mut Document<'_>, what: &str, unread: &[String]) {
+pub(in crate::commands) fn add_unread(doc: &mut Document<'_>, what: &str, unread: &[String]) {
     if !unread.is_empty() {
         doc.line(empty_line(what, unread, ""));
     }

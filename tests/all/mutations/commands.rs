@@ -218,7 +218,7 @@ fn stacks(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 
 fn objects(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let name = Regex::new("String|Task|Lab").map_err(|e| e.to_string())?;
-    let report = commands::objects(&o.session, &name);
+    let report = commands::objects(&o.session, Some(&name), None);
     if report.more == 0 && report.objects.iter().map(|x| x.size).sum::<u64>() != report.size {
         return Err(format!("objects are not {} bytes together", report.size));
     }

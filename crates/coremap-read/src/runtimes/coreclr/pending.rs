@@ -245,6 +245,7 @@ impl PendingTasks for CoreClr<'_> {
             address: pool.address,
             workers: pool.workers,
             busy: pool.busy,
+            min_workers: pool.min_workers,
             max_workers: pool.max_workers,
             tids: pool.tids.clone(),
             queued: pool.items.is_some().then_some(queued),
