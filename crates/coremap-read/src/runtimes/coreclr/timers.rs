@@ -16,6 +16,7 @@ use crate::runtimes::coreclr::CoreClr;
 use crate::runtimes::coreclr::tasks::core_static;
 use crate::runtimes::coreclr::threads::short;
 
+const THREAD: &str = "System.Threading.Thread";
 const QUEUE: &str = "System.Threading.TimerQueue";
 const INSTANCES: &str = "<Instances>k__BackingField";
 
@@ -42,7 +43,10 @@ impl CoreClr<'_> {
     /// Active timers of all queues. `None` if the queues could not be read; empty if no timer was ever made.
     pub(super) fn read_timers(&self) -> Option<Vec<TimerRow>> {
         let types = self.types();
-        types.core_class(QUEUE)?;
+        if types.core_class(QUEUE).is_none() {
+            // The class is loaded with the first timer. If no class is found, the core lacks their names.
+            return types.core_class(THREAD).map(|_| Vec::new());
+        }
         // Without a timer, the class has not made its queues.
         let Some(queues) = core_static(types, QUEUE, INSTANCES) else { return Some(Vec::new()) };
         let memory = types.memory;
