@@ -4,7 +4,7 @@ use crate::commands::command::{Command, Group, of_program, of_screen};
 use crate::commands::{
     anon, check, collections, diff, dotnet, dump, export, gcroot, heapstat, holders, info, ip2method, leaks, maddress,
     malloc, object, objects, perfmap, record, refs, regions, report, requests, retained, scan_secrets, search, shrink,
-    stacks, summary, symbolicate, threadpool, threads, timers, trend, triage, whatis,
+    stackobjects, stacks, summary, symbolicate, threadpool, threads, timers, trend, triage, whatis,
 };
 
 /// All commands, in the order of the help.
@@ -18,6 +18,7 @@ pub const COMMANDS: &[Command] = &[
     maddress::COMMAND.under(Group::Memory),
     stacks::COMMAND.under(Group::Threads),
     threads::COMMAND.under(Group::Threads),
+    stackobjects::COMMAND.under(Group::Threads),
     dotnet::async_chains::COMMAND.under(Group::Threads),
     threadpool::COMMAND.under(Group::Threads),
     requests::COMMAND.under(Group::Threads),

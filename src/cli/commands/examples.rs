@@ -70,6 +70,18 @@ pub(super) const EXAMPLES: &[Example] = &[
         "merge identical managed stacks, most threads first",
         &[],
     ),
+    example(
+        "stackobjects",
+        "coremap stackobjects --tid 4712 core",
+        "list the objects that the stack of thread 4712 refers to",
+        &[
+            ("At", "address of the reference, or the register that has it"),
+            (
+                "Method",
+                "method of the frame; (stack word): a word that equals the object's address, perhaps from an earlier call",
+            ),
+        ],
+    ),
     example("async", "coremap async core", "show pending async methods, and what they wait for", &[]),
     example(
         "threadpool",

@@ -38,6 +38,7 @@ mod scan_secrets;
 mod schema;
 mod search;
 mod shrink;
+mod stackobjects;
 mod stacks;
 mod summary;
 mod symbolicate;
@@ -82,6 +83,7 @@ const COMMANDS: &[Row] = &[
     row::<maddress::Maddress>(),
     row::<stacks::Stacks>(),
     row::<threads::Threads>(),
+    row::<stackobjects::Stackobjects>(),
     row::<async_chains::Async>(),
     row::<threadpool::Threadpool>(),
     row::<requests::Requests>(),

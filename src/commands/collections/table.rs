@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::collections::report::{CollectionSums, CollectionsReport};
-use crate::commands::dotnet::{add_unread, empty_line};
+use crate::commands::dotnet::{add_unread, none_found};
 use crate::render::brief::RANKED_ROWS;
 use crate::render::document::{Document, TableBlock, percent};
 use crate::render::lines::not_read_line;
@@ -24,7 +24,7 @@ impl Render for CollectionsReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.types.is_empty() {
-            doc.line(empty_line("collections", &self.unread, ""));
+            doc.line(none_found("collections", &self.unread));
             return doc;
         }
         let total = self.total;

@@ -24,11 +24,17 @@ fn unread(session: &Session<'_>, read: &[RuntimeId]) -> Vec<String> {
 
 /// The line that replaces an empty list of `what`, a plural noun. `unread`: runtimes that the command does not read.
 /// `elsewhere`: which command reads them.
-pub(in crate::commands) fn empty_line(what: &str, unread: &[String], elsewhere: &str) -> String {
+fn empty_line(what: &str, unread: &[String], elsewhere: &str) -> String {
     match unread {
         [] => format!("no {what}"),
         unread => format!("{what} of {} are not read{elsewhere}", unread.join(" and ")),
     }
+}
+
+/// The line that replaces an empty list of `what`, which is found by following structures: if some of them are missing,
+/// an empty list proves nothing.
+pub(in crate::commands) fn none_found(what: &str, unread: &[String]) -> String {
+    if unread.is_empty() { format!("no {what} were found") } else { empty_line(what, unread, "") }
 }
 
 /// Adds a line after a list of `what`, if runtimes are missing from it.

@@ -2,7 +2,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use crate::commands::dotnet::{add_unread, empty_line};
+use crate::commands::dotnet::{add_unread, none_found};
 use crate::commands::requests::report::{RequestRow, RequestsReport};
 use crate::render::brief::LISTED_ROWS;
 use crate::render::document::{Document, TableBlock};
@@ -19,7 +19,7 @@ impl Render for RequestsReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.servers.is_empty() {
-            doc.line(empty_line("requests in flight", &self.unread, ""));
+            doc.line(none_found("requests in flight", &self.unread));
             return doc;
         }
         for server in &self.servers {

@@ -13,6 +13,9 @@ pub fn threadpool(session: &Session<'_>) -> ThreadpoolReport {
         let name = Name::from(runtime.row().name);
         // Where both are known, tasks have the exact numbers.
         if let Some(tasks) = runtime.pending_tasks() {
+            if !tasks.finds_executors() {
+                report.unread.push(runtime.label());
+            }
             report.pools.extend(tasks.executors().into_iter().map(|pool| of_row(&name, pool)));
         } else if let Some(facts) = runtime.wait_facts() {
             let rows = threads.get_or_insert_with(|| threads::threads(session, ThreadOptions::default()).threads);

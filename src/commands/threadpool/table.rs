@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::commands::dotnet::{add_unread, empty_line};
+use crate::commands::dotnet::{add_unread, none_found};
 use crate::commands::threadpool::report::{PoolRow, ThreadpoolReport};
 use crate::render::brief::LISTED_ROWS;
 use crate::render::document::{Document, TableBlock};
@@ -20,7 +20,7 @@ impl Render for ThreadpoolReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.pools.is_empty() {
-            doc.line(empty_line("thread pools", &self.unread, ""));
+            doc.line(none_found("thread pools", &self.unread));
             return doc;
         }
         for (at, pool) in self.pools.iter().enumerate() {

@@ -1,6 +1,6 @@
 use std::io::{self, Write};
 
-use crate::commands::dotnet::{add_unread, empty_line};
+use crate::commands::dotnet::{add_unread, none_found};
 use crate::commands::timers::report::{TimerGroupRow, TimersReport};
 use crate::render::brief::LISTED_ROWS;
 use crate::render::document::{Document, TableBlock};
@@ -17,7 +17,7 @@ impl Render for TimersReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.timers.is_empty() {
-            doc.line(empty_line("active timers", &self.unread, ""));
+            doc.line(none_found("active timers", &self.unread));
             return doc;
         }
         let mut table = TableBlock::default()

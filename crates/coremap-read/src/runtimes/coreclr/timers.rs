@@ -13,10 +13,10 @@ use crate::phase::Phase;
 use crate::progress::Progress;
 use crate::runtimes::clr_gc::is_library;
 use crate::runtimes::coreclr::CoreClr;
-use crate::runtimes::coreclr::tasks::core_static;
+use crate::runtimes::coreclr::pending::THREAD;
+use crate::runtimes::coreclr::tasks::core_static_address;
 use crate::runtimes::coreclr::threads::short;
 
-const THREAD: &str = "System.Threading.Thread";
 const QUEUE: &str = "System.Threading.TimerQueue";
 const INSTANCES: &str = "<Instances>k__BackingField";
 
@@ -47,9 +47,11 @@ impl CoreClr<'_> {
             // The class is loaded with the first timer. If no class is found, the core lacks their names.
             return types.core_class(THREAD).map(|_| Vec::new());
         }
-        // Without a timer, the class has not made its queues.
-        let Some(queues) = core_static(types, QUEUE, INSTANCES) else { return Some(Vec::new()) };
         let memory = types.memory;
+        let queues = memory.ptr(core_static_address(types, QUEUE, INSTANCES)?).ok()?;
+        if queues.is_null() {
+            return Some(Vec::new());
+        }
         let count = memory.u32(queues.checked_add(LENGTH)?).ok()?;
         let walks = Walks::new(Phase::Tasks, limits::MAX_ASYNC_STEPS);
         let mut out = Vec::new();

@@ -74,11 +74,15 @@ impl Pool {
     }
 }
 
-/// The object that a static field of a class of the core library refers to.
-pub(in crate::runtimes::coreclr) fn core_static(types: &TypeSystem<'_>, class: &str, field: &str) -> Option<Addr> {
+/// Address of a static field of a class of the core library.
+pub(in crate::runtimes::coreclr) fn core_static_address(
+    types: &TypeSystem<'_>,
+    class: &str,
+    field: &str,
+) -> Option<Addr> {
     let own = types.own_fields(types.core_class(class)?).ok()?;
     let named = own.iter().find(|f| f.storage == FieldStorage::Static && types.field_name(f) == field)?;
-    types.memory.ptr(types.static_address(named)?).ok().filter(|at| !at.is_null())
+    types.static_address(named)
 }
 
 struct Reader<'t, 'p> {
@@ -91,7 +95,8 @@ struct Reader<'t, 'p> {
 
 impl Reader<'_, '_> {
     fn static_object(&self, class: &str, field: &str) -> Option<Addr> {
-        core_static(self.types, class, field)
+        let at = core_static_address(self.types, class, field)?;
+        self.types.memory.ptr(at).ok().filter(|at| !at.is_null())
     }
 
     /// PortableThreadPool._separated.counts.
