@@ -51,15 +51,24 @@ pub fn collections(session: &Session<'_>) -> CollectionsReport {
         report.not_read.extend(rooted.not_read.iter().cloned());
         add(session.process, &mut report, retained, names, rooted);
     });
-    report.types.sort_by_key(|row| (Reverse((row.sums.empty_bytes, row.sums.bytes)), row.method_table));
-    report.holders.sort_by_key(|row| Reverse((row.sums.empty_bytes, row.sums.bytes)));
-    report.holders.truncate(MAX_HOLDERS);
-    report.largest.sort_by_key(|row| (Reverse(row.empty_bytes), row.object));
-    report.largest.truncate(MAX_LARGEST);
+    report.sort();
     report
 }
 
-fn add<'g>(
+impl CollectionsReport {
+    /// Sorts and cuts the lists.
+    pub(super) fn sort(&mut self) {
+        self.types.sort_by_key(|row| (Reverse((row.sums.empty_bytes, row.sums.bytes)), row.method_table));
+        let waste = |row: &CollectionHolderRow| Reverse((row.sums.empty_bytes, row.sums.bytes));
+        self.holders.sort_by(|a, b| waste(a).cmp(&waste(b)).then_with(|| a.holder.cmp(&b.holder)));
+        self.holders.truncate(MAX_HOLDERS);
+        self.largest.sort_by_key(|row| (Reverse(row.empty_bytes), row.object));
+        self.largest.truncate(MAX_LARGEST);
+    }
+}
+
+/// Adds the collections of one runtime.
+pub(super) fn add<'g>(
     process: &Process,
     report: &mut CollectionsReport,
     retained: &Retained<'g>,
