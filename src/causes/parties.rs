@@ -352,22 +352,17 @@ pub(crate) fn names(parties: &[&Party]) -> String {
     const SHOWN: usize = 4;
     let mut counts: Vec<(&str, usize)> = Vec::new();
     let mut known: HashMap<&str, usize> = HashMap::new();
-    for party in parties {
-        let name = party.name.as_str();
-        let at = *known.entry(name).or_insert_with(|| {
-            counts.push((name, 0));
-            counts.len() - 1
-        });
-        if let Some((_, count)) = counts.get_mut(at) {
-            *count += 1;
+    for name in parties.iter().map(|party| party.name.as_str()) {
+        let at = *known.entry(name).or_insert(counts.len());
+        match counts.get_mut(at) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
         }
     }
     let text = |&(name, count): &(&str, usize)| if count > 1 { format!("{count} × {name}") } else { name.to_owned() };
     let shown: Vec<String> = counts.iter().take(SHOWN).map(text).collect();
-    match counts.iter().skip(SHOWN).map(|(_, count)| count).sum::<usize>() {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
+    let more = counts.iter().skip(SHOWN).map(|(_, count)| count).sum::<usize>();
+    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
 }
 
 /// What a party waits for, and the program's function in which it waits.

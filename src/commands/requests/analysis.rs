@@ -11,6 +11,9 @@ use crate::session::Session;
 /// Lists the requests of all runtimes. `show_data`: with routes and peers, which are data of the program.
 pub fn requests(session: &Session<'_>, show_data: bool) -> RequestsReport {
     let mut report = RequestsReport::default();
+    if session.runtimes().is_empty() {
+        return report;
+    }
     let threads = threads::threads(session, ThreadOptions::default()).threads;
     let _phase = session.process.enter(Phase::Tasks);
     for runtime in session.runtimes() {

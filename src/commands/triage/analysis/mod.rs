@@ -207,8 +207,6 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], used: Option<u64>, me
     for finding in findings.iter_mut() {
         let most = whole(finding).unwrap_or(u64::MAX);
         finding.share = finding.share.or_else(|| Some(share(finding.bytes?.min(most), used?)));
-        // The figure beside the share is of the same bytes. What was requested or is retained is in the text.
-        finding.bytes = finding.bytes.map(|bytes| bytes.min(most).min(used.unwrap_or(u64::MAX)));
         // Objects that were never written take up no memory.
         if ranking::family(finding.id) == Family::Retained && most < ranking::HOLDER_BYTES {
             finding.severity = finding.severity.min(Severity::Info);
