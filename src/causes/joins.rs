@@ -74,6 +74,8 @@ fn out_of_memory(findings: &mut Vec<Finding>) {
         finding.text.push_str(&format!(" Largest holder: {text}"));
         finding.bytes = bytes;
         finding.within = within;
+        // It is in this finding now.
+        findings.retain(|finding| finding.text != text || finding.id == "out-of-memory");
     }
     findings.retain(|finding| finding.id != "crash" || finding.command != thread);
 }
@@ -84,6 +86,19 @@ mod tests {
 
     fn of(id: &'static str, text: &str, bytes: u64) -> Finding {
         Finding::new(id, Severity::Info, text, "").about(bytes)
+    }
+
+    #[test]
+    fn the_holder_of_a_failed_allocation_is_told_once() {
+        let mut all = vec![
+            of("out-of-memory", "Out of memory.", 0),
+            of("retained", "Cache retains 9 Page.", 90),
+            of("retained", "Log retains 2 Line.", 5),
+        ];
+        join(&mut all);
+        let texts: Vec<&str> = all.iter().map(|finding| finding.text.as_str()).collect();
+        assert_eq!(texts, ["Out of memory. Largest holder: Cache retains 9 Page.", "Log retains 2 Line."]);
+        assert_eq!(all.first().and_then(|finding| finding.bytes), Some(90));
     }
 
     #[test]

@@ -348,14 +348,22 @@ fn of_row(row: &WaitRow) -> WaitFact {
     }
 }
 
-/// Lists names, the first few of many: `a, b, c and 4 more`.
+/// Lists names, the first few of many: `a, 3 × b, c and 4 more`.
 pub(crate) fn names(parties: &[&Party]) -> String {
     const SHOWN: usize = 4;
-    let shown: Vec<&str> = parties.iter().take(SHOWN).map(|party| party.name.as_str()).collect();
-    match parties.len().saturating_sub(SHOWN) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    let mut known: HashMap<&str, usize> = HashMap::new();
+    for name in parties.iter().map(|party| party.name.as_str()) {
+        let at = *known.entry(name).or_insert(counts.len());
+        match counts.get_mut(at) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
     }
+    let text = |&(name, count): &(&str, usize)| if count > 1 { format!("{count} × {name}") } else { name.to_owned() };
+    let shown: Vec<String> = counts.iter().take(SHOWN).map(text).collect();
+    let more = counts.iter().skip(SHOWN).map(|(_, count)| count).sum::<usize>();
+    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
 }
 
 /// What a party waits for, and the program's function in which it waits.

@@ -106,6 +106,7 @@ const FAMILIES: &[(&str, Family, Severity)] = &[
     ("heap-sizing", Family::Sizing, Severity::Info),
     ("heap-fragmentation", Family::Sizing, Severity::Info),
     ("small-blocks", Family::Sizing, Severity::Info),
+    ("empty-collections", Family::Sizing, Severity::Info),
     ("malloc-mostly-free", Family::Sizing, Severity::Info),
     ("running", Family::Running, Severity::Info),
     // The core is incomplete, so every other finding may be.

@@ -78,12 +78,21 @@ pub(super) fn add_threads(scene: &Scene, finding: &mut Finding, tids: &[u32]) {
 /// Adds to a finding on a collection which of its users does not go on: a consumer that is stuck. `tasks`: the tasks that
 /// use it, with what they wait for.
 pub(super) fn add_users(scene: &Scene, finding: &mut Finding, users: &[u32], tasks: Vec<TaskFact>) {
+    let mut texts: Vec<(String, String, usize)> = Vec::new();
     for task in tasks {
         let party = of_task(task);
-        if let Some(wait) = &party.wait {
-            let noun = scene.noun(wait);
-            finding.text.push_str(&format!(" {} uses it and waits for {noun} in {}.", party.name, party.stack()));
+        let Some(wait) = &party.wait else { continue };
+        let what = format!("{} in {}", scene.noun(wait), party.stack());
+        match texts.iter_mut().find(|(name, known, _)| *name == party.name && *known == what) {
+            Some((_, _, count)) => *count += 1,
+            None => texts.push((party.name.clone(), what, 1)),
         }
+    }
+    for (name, what, calls) in texts {
+        finding.text.push_str(&match calls {
+            1 => format!(" {name} uses it and waits for {what}."),
+            _ => format!(" {calls} calls of {name} use it and wait for {what}."),
+        });
     }
     let party = |tid: &u32| scene.party(scene.node(PartyId::Thread(*tid))?);
     let stuck = |party: &&Party| !party.main && party.activity.is_some_and(Activity::is_outside) && party.works();
@@ -97,6 +106,26 @@ pub(super) fn add_users(scene: &Scene, finding: &mut Finding, users: &[u32], tas
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::addr::Addr;
+    use crate::runtimes::api::WaitFact;
+
+    #[test]
+    fn equal_users_are_counted() {
+        let wait = WaitFact { what: Some("a timer of 600 s".to_owned()), ..WaitFact::default() };
+        let task = |address, name: &str| TaskFact {
+            address: Addr::new(address),
+            name: Some(name.to_owned()),
+            place: Some("Board.Refresh".to_owned()),
+            wait: Some(wait.clone()),
+            ..TaskFact::default()
+        };
+        let scene = Scene::of(Vec::new(), Vec::new(), Vec::new());
+        let mut finding = Finding::new("retained", Severity::Info, "A list.", "");
+        add_users(&scene, &mut finding, &[], vec![task(1, "R"), task(2, "T"), task(3, "R")]);
+        let text = "A list. 2 calls of R use it and wait for a timer of 600 s in Board.Refresh. T uses it and waits for a \
+                    timer of 600 s in Board.Refresh.";
+        assert_eq!(finding.text, text);
+    }
 
     #[test]
     fn threads_of_values_are_named_with_what_they_do() {

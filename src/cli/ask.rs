@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use coremap::addr::Addr;
+use coremap::addr::{Addr, AddrRange};
 use coremap::process::{Options, Process};
 use coremap::program::limits;
 use coremap::progress::Progress;
@@ -12,7 +12,7 @@ use regex::{Regex, RegexBuilder};
 
 use crate::cli::args::Common;
 use crate::cli::output::{answer_or_nothing, message};
-use crate::cli::{Exit, Failure, address, progress};
+use crate::cli::{Exit, Failure, address, lent, progress};
 
 /// Compiles the regular expression that `--type` gives for names of types.
 pub(super) fn type_pattern(text: &str) -> Result<Regex, Failure> {
@@ -44,9 +44,21 @@ pub(super) fn ask<R: Render>(
     analyse: impl FnOnce(&Session<'_>, &Progress) -> R,
     is_empty: impl FnOnce(&R) -> bool,
 ) -> Result<Exit, Failure> {
+    on_core(common, core, |session, progress| respond(common, session, progress, command, analyse, is_empty))
+}
+
+/// Does `work` on a core: the one that is lent to this thread, or the opened `core`.
+pub(super) fn on_core<T>(
+    common: &Common,
+    core: &Path,
+    work: impl FnOnce(&Session<'_>, &Progress) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    if let Some(session) = lent::session() {
+        return work(session, &Progress::silent());
+    }
     let progress = progress::progress();
     let process = open(core, common, &progress)?;
-    respond(common, &process, &progress, command, analyse, is_empty)
+    work(&Session::new(&process), &progress)
 }
 
 /// Opens the core and runs the analysis for the address that `text` means. `note` returns a remark on the answer for
@@ -61,15 +73,15 @@ pub(super) fn ask_at<R: Render>(
     is_empty: impl FnOnce(&R) -> bool,
 ) -> Result<Exit, Failure> {
     let (text, core) = in_order(text, core);
-    let progress = progress::progress();
-    let process = open(core, common, &progress)?;
-    let addr = address::read(text, &process).map_err(|e| with_type(e, command, text, core))?;
-    let analyse = |session: &Session<'_>, progress: &_| analyse(session, addr, progress);
-    let is_empty = |report: &R| {
-        note(report, addr).iter().for_each(|note| message(note));
-        is_empty(report)
-    };
-    respond(common, &process, &progress, command, analyse, is_empty)
+    on_core(common, core, |session, progress| {
+        let addr = address::read(text, session.process).map_err(|e| with_type(e, command, text, core))?;
+        let analyse = |session: &Session<'_>, progress: &_| analyse(session, addr, progress);
+        let is_empty = |report: &R| {
+            note(report, addr).iter().for_each(|note| message(note));
+            is_empty(report)
+        };
+        respond(common, session, progress, command, analyse, is_empty)
+    })
 }
 
 /// If a type name was given instead of an object's address, adds the command that takes type names to the error.
@@ -90,16 +102,22 @@ fn with_type(e: Failure, command: &str, text: &str, core: &Path) -> Failure {
 /// Runs the analysis on an open core and prints the answer. `is_empty` decides whether nothing was found.
 pub(super) fn respond<R: Render>(
     common: &Common,
-    process: &Process,
+    session: &Session<'_>,
     progress: &Progress,
     command: &'static str,
     analyse: impl FnOnce(&Session<'_>, &Progress) -> R,
     is_empty: impl FnOnce(&R) -> bool,
 ) -> Result<Exit, Failure> {
-    let session = Session::new(process);
-    let report = progress::watched(process, progress, || analyse(&session, progress));
+    let report = progress::watched(session.process, progress, || analyse(session, progress));
     let nothing = is_empty(&report);
-    answer_or_nothing(command, common, &session, report, nothing)
+    answer_or_nothing(command, common, session, report, nothing)
+}
+
+/// The region of the map that contains the address `text`.
+pub(super) fn region(text: &str, session: &Session<'_>) -> Result<AddrRange, Failure> {
+    let addr = address::read(text, session.process)?;
+    let found = session.map().region_at(addr).map(|region| region.range);
+    found.ok_or_else(|| Failure::Usage(format!("--region: nothing is mapped at {addr}")))
 }
 
 /// Opens the core, with a progress line if that takes long.

@@ -1,10 +1,11 @@
 //! `--top` and `--sort` of commands that list.
 
-use clap::Args;
+use clap::{Args, CommandFactory};
 use coremap::render::{Listed, Listing};
 
 use crate::cli::Failure;
 use crate::cli::args::{Common, Format};
+use crate::cli::program;
 
 /// How much of a list, and in which order.
 #[derive(Args, Debug)]
@@ -83,5 +84,56 @@ impl Order {
     pub(crate) fn by(mut self, column: &str) -> Order {
         self.column = Some(column.to_owned());
         self
+    }
+}
+
+/// Columns that only an option fills, and the option.
+const COMPUTED: [(&str, &str); 17] = [
+    ("zero", "zero-fill"),
+    ("written", "zero-fill"),
+    ("touched", "zero-fill"),
+    ("content", "contents"),
+    ("copies", "strings"),
+    ("wasted", "strings"),
+    ("text", "strings"),
+    ("retained", "retained"),
+    ("rss", "smaps"),
+    ("rss_estimated", "smaps"),
+    ("pss", "smaps"),
+    ("private_dirty", "smaps"),
+    ("shared", "smaps"),
+    ("swap", "smaps"),
+    ("huge", "smaps"),
+    ("others_estimated", "smaps"),
+    ("resident", "smaps"),
+];
+
+/// The error for a sort by a column in which no row has a value.
+pub(crate) fn not_computed(command: &str, column: &str) -> String {
+    let name = column.rsplit('.').next().unwrap_or(column);
+    let program = program::Args::command();
+    let takes = |option: &str| {
+        let of_command = program.find_subcommand(command).into_iter().flat_map(|command| command.get_arguments());
+        of_command.chain(program.get_arguments()).any(|argument| argument.get_long() == Some(option))
+    };
+    let option = COMPUTED.iter().find(|(of, option)| *of == name && takes(option)).map(|(_, option)| *option);
+    match option {
+        Some("smaps") => format!("--sort {column}: the core does not contain it; give --smaps FILE"),
+        Some(option) => format!("--sort {column}: not computed; add --{option}"),
+        None => format!("--sort {column}: no row has a value in this column"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_names_the_option_that_computes_the_column() {
+        assert_eq!(not_computed("stacks", "touched"), "--sort touched: not computed; add --zero-fill");
+        assert_eq!(not_computed("regions", "written"), "--sort written: not computed; add --zero-fill");
+        assert_eq!(not_computed("regions", "rss"), "--sort rss: the core does not contain it; give --smaps FILE");
+        // An option that the command does not have is not suggested.
+        assert_eq!(not_computed("heapstat", "written"), "--sort written: no row has a value in this column");
     }
 }

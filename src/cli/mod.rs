@@ -8,6 +8,7 @@ mod commands;
 mod console;
 mod exit;
 mod interrupt;
+mod lent;
 mod list;
 mod moments;
 mod new_file;
@@ -36,6 +37,10 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
+    if let Some(sentence) = words::without_counterpart(&std::env::args_os().collect::<Vec<_>>()) {
+        output::message(&sentence);
+        return Exit::Usage.into();
+    }
     let args = match program::Args::read(words::in_our_words(std::env::args_os().collect())) {
         Ok(args) => args,
         Err(e) => {

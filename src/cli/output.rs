@@ -13,11 +13,13 @@ use coremap::session::Session;
 use coremap::targets::Producer;
 
 use crate::cli::args::{Colour, Common, Format};
-use crate::cli::{Exit, Failure, console};
+use crate::cli::list::not_computed;
+use crate::cli::{Exit, Failure, console, lent};
 
 /// Width, colours and bars of text on this terminal.
 pub(crate) fn look(common: &Common) -> DrawOptions {
-    let terminal = io::stdout().is_terminal();
+    // The screen has the terminal.
+    let terminal = io::stdout().is_terminal() && lent::columns().is_none();
     let width = terminal.then(terminal_size::terminal_size).flatten().map(|(w, _)| usize::from(w.0));
     let shown = shown_in();
     let color = match common.color {
@@ -34,7 +36,7 @@ pub(crate) fn look(common: &Common) -> DrawOptions {
 pub(crate) const SHOWN_IN: &str = "COREMAP_COLUMNS";
 
 fn shown_in() -> Option<usize> {
-    std::env::var(SHOWN_IN).ok()?.parse().ok()
+    lent::columns().or_else(|| std::env::var(SHOWN_IN).ok()?.parse().ok())
 }
 
 /// Whether the terminal on stdout supports ANSI escape sequences. Windows must be queried; Windows 8 and older have
@@ -48,15 +50,18 @@ fn takes_colours() -> bool {
 
 /// Prints a sentence on stderr. On a terminal, lines break between words. Never waits.
 pub(crate) fn message(sentence: &str) {
-    let terminal = io::stderr().is_terminal();
+    let terminal = io::stderr().is_terminal() && lent::columns().is_none();
     let width = terminal.then(|| terminal_size::terminal_size_of(io::stderr())).flatten();
+    let width = width.map(|(w, _)| usize::from(w.0)).or_else(lent::columns);
     let mut text = Document::default();
     text.titled(format!("coremap: {sentence}"), 2);
-    let look = DrawOptions { width: width.map(|(w, _)| usize::from(w.0)), color: false, bars: false };
+    let look = DrawOptions { width, color: false, bars: false };
     let mut lines = Vec::new();
     // Writing to memory doesn't fail.
     let _ = render::write(&text, look, &mut lines);
-    console::print(&lines);
+    if !lent::write(&lines) {
+        console::print(&lines);
+    }
 }
 
 /// Follows an empty table if data was lost.
@@ -103,6 +108,9 @@ fn write_answer<T: Render>(
     body: T,
     nothing: bool,
 ) -> Result<Exit, Failure> {
+    if let Some(column) = body.missing_column() {
+        return Err(Failure::Usage(not_computed(command, column)));
+    }
     let of_runtime = commands::named(command).is_some_and(|command| command.subject == Subject::Runtime);
     // Before the envelope, because a stopped process resumes there.
     let without_runtime = (of_runtime && session.runtimes().is_empty()).then(|| no_runtime(session));
@@ -214,6 +222,9 @@ pub(crate) fn end(
     write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
 ) -> Result<Exit, Failure> {
     stops::release_all();
+    if lent::columns().is_some() {
+        return end_on_screen(command, sources, write);
+    }
     // On a terminal, earlier messages come before the answer.
     if io::stdout().is_terminal() {
         console::flush();
@@ -244,6 +255,23 @@ pub(crate) fn end(
         }
     }
     Ok(exit)
+}
+
+/// Ends an answer on the screen, which has a list of all warnings.
+fn end_on_screen(
+    command: &'static str,
+    sources: &[Origin<'_>],
+    write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
+) -> Result<Exit, Failure> {
+    let mut text = Vec::new();
+    write(&mut text)?;
+    lent::write(&text);
+    for source in sources {
+        if let Origin::Open(process) | Origin::Listed(process) = *source {
+            settle(command, process);
+        }
+    }
+    Ok(Exit::Done)
 }
 
 /// Bytes of an answer that are written at once.

@@ -26,34 +26,115 @@ const fn alias(
     Alias { word, ours, options }
 }
 
-/// Command names of `dotnet-dump analyze` and SOS. Commands without a counterpart are not listed; for them clap
-/// suggests the most similar command.
+/// Command names of other tools: SOS and `dotnet-dump analyze`, jcmd, jmap, jstack, gdb and Eclipse MAT.
+/// docs/other-tools.md lists all of them.
 const ALIASES: &[Alias] = &[
     alias("address", &["regions"], &[("-summary", &[])]),
+    alias("analyzeoom", &["triage"], &[]),
+    alias("bt", &["threads"], &[]),
     alias("clrmodules", &["info"], &[]),
     alias("clrstack", &["threads", "--managed"], &[("-all", &[]), ("-f", &[])]),
     alias("clrthreads", &["threads", "--managed"], &[]),
+    alias("crashinfo", &["info"], &[]),
+    alias("dcd", &["object"], &[]),
+    alias("dcq", &["object"], &[]),
     alias("do", &["object"], &[]),
+    alias("dominator_tree", &["retained"], &[]),
+    alias("dumparray", &["object"], &[]),
     alias("dumpasync", &["async"], &[("-stat", &[]), ("-tasks", &[]), ("-completed", &[]), ("-fields", &[])]),
+    alias("dumpconcurrentdictionary", &["object"], &[]),
+    alias("dumpconcurrentqueue", &["object"], &[]),
+    alias("dumpdelegate", &["object"], &[]),
+    alias("dumpexceptions", &["exceptions"], &[]),
+    alias("dumpgen", &["heapstat", "--generation"], &[]),
     alias("dumpheap", &["heapstat"], DUMPHEAP),
+    alias("dumphttp", &["requests"], &[]),
     alias("dumpmd", &["whatis"], &[]),
     alias("dumpmt", &["whatis"], &[]),
     alias("dumpobj", &["object"], &[]),
+    alias("dumprequests", &["requests"], &[]),
+    alias("dso", &["stackobjects"], &[]),
+    alias("dumpstack", &["threads"], &[]),
+    alias("dumpstackobjects", &["stackobjects"], &[]),
     alias("eeheap", &["heap"], &[("-gc", &[]), ("-loader", &["--loader"])]),
+    alias("eestack", &["threads"], &[]),
+    alias("eeversion", &["info"], &[]),
     alias("finalizequeue", &["finalizers"], &[("-stat", &[])]),
+    alias("findpointersin", &["refs"], &[]),
+    alias("fq", &["finalizers"], &[]),
+    alias("gc.class_histogram", &["heapstat", "--live"], &[("-all", &[])]),
+    alias("gc.finalizer_info", &["finalizers"], &[]),
+    alias("gchandleleaks", &["handles"], &[]),
     alias("gchandles", &["handles"], &[("-stat", &[])]),
+    alias("gcheapstat", &["heap"], &[]),
     alias("gcwhere", &["whatis"], &[]),
+    alias("histogram", &["heapstat"], &[]),
     alias("ip2md", &["ip2method"], &[]),
+    alias("jmap", &["heapstat"], &[("-histo", &[]), ("-histo:live", &["--live"])]),
+    alias("jstack", &["threads"], &[("-l", &[])]),
+    alias("leak_suspects", &["triage"], &[]),
+    alias("listnearobj", &["whatis"], &[]),
     alias("lm", &["info"], &[]),
+    alias("lno", &["whatis"], &[]),
     alias("locks", &["syncblocks"], &[]),
     alias("modules", &["info"], &[]),
+    alias("objsize", &["retained", "--object"], &[]),
     alias("parallelstacks", &["threads", "--group", "--managed"], &[]),
+    alias("path2gc", &["gcroot"], &[]),
     alias("pathto", &["gcroot"], &[]),
-    alias("printexception", &["exceptions"], &[]),
+    alias("pe", &["exceptions"], &[("-lines", &[]), ("-nested", &[])]),
+    alias("printexception", &["exceptions"], &[("-lines", &[]), ("-nested", &[])]),
     alias("pstacks", &["threads", "--group", "--managed"], &[]),
+    alias("runtimes", &["info"], &[]),
     alias("syncblk", &["syncblocks"], &[]),
-    alias("verifyheap", &["check"], &[]),
+    alias("taskstate", &["object"], &[]),
+    alias("thread.print", &["threads"], &[]),
+    alias("thread_overview", &["threads"], &[]),
+    alias("threadpoolqueue", &["threadpool"], &[]),
+    alias("threadstate", &["threads", "--managed"], &[]),
+    alias("ti", &["timers"], &[]),
+    alias("timerinfo", &["timers"], &[]),
+    alias("tpq", &["threadpool"], &[]),
+    alias("traverseheap", &["export"], &[]),
 ];
+
+/// Commands of SOS without a counterpart, with the nearest answer. Empty if there is none.
+const WITHOUT: &[(&str, &str)] = &[
+    ("dumpalc", "`triage` names what keeps collectible load contexts alive"),
+    ("dumpassembly", "`info` lists modules"),
+    ("dumpclass", "`whatis` describes a MethodTable"),
+    ("dumpdomain", "`info` lists modules"),
+    ("dumpil", ""),
+    ("dumplog", ""),
+    ("dumpmodule", "`info` lists modules"),
+    ("dumpobjgcrefs", "`object` shows the fields of an object"),
+    ("dumpruntimetypes", "`heapstat --type` finds types with objects"),
+    ("dumpsig", ""),
+    ("dumpsigelem", ""),
+    ("dumpvc", "`object` shows structures inside of objects"),
+    ("ehinfo", ""),
+    ("ephrefs", ""),
+    ("ephtoloh", ""),
+    ("gcinfo", ""),
+    ("histobj", ""),
+    ("histobjfind", ""),
+    ("histroot", ""),
+    ("name2ee", "`heapstat --type` finds types with objects, and `ip2method` methods by address"),
+    ("notreachableinrange", "`heapstat --dead` counts objects that no root reaches"),
+    ("sizestats", "`heapstat` counts objects by type"),
+    ("token2ee", "`ip2method` shows the token of a method"),
+    ("verifyheap", "`heapstat` reports ranges of the heap that could not be walked"),
+    ("verifyobj", "`object` shows an object's fields"),
+    ("watsonbuckets", ""),
+];
+
+/// The error for a command of SOS that has no counterpart. `None` for other commands.
+pub(super) fn without_counterpart(args: &[OsString]) -> Option<String> {
+    let word = args.get(command_at(args)?)?.to_str()?;
+    let (name, instead) = WITHOUT.iter().find(|(name, _)| name.eq_ignore_ascii_case(word))?;
+    let instead = if instead.is_empty() { String::new() } else { format!("; {instead}") };
+    Some(format!("no command answers SOS {name}{instead}"))
+}
 
 const DUMPHEAP: &[(&str, &[&str])] = &[
     ("-stat", &[]),
@@ -62,6 +143,8 @@ const DUMPHEAP: &[(&str, &[&str])] = &[
     ("-max", &["--max"]),
     ("-strings", &["--strings"]),
     ("-gen", &["--generation"]),
+    ("-live", &["--live"]),
+    ("-dead", &["--dead"]),
 ];
 
 /// Rewrites the program's arguments.
@@ -74,6 +157,12 @@ pub(super) fn in_our_words(args: Vec<OsString>) -> Vec<OsString> {
     if let Some(alias) = ALIASES.iter().find(|alias| alias.word.eq_ignore_ascii_case(&word)) {
         return translated(args, at, alias);
     }
+    if let Some(bytes) = examined(&word) {
+        let mut args = args;
+        let words = ["whatis".into(), "--bytes".into(), bytes.to_string().into()];
+        args.splice(at..=at, words);
+        return args;
+    }
     if commands::named(&word).is_some() || word == "help" {
         return args;
     }
@@ -83,6 +172,21 @@ pub(super) fn in_our_words(args: Vec<OsString>) -> Vec<OsString> {
         return args;
     }
     with_summary(args, at)
+}
+
+/// Number of bytes that gdb's `x/16gx` shows. `None` for other words.
+fn examined(word: &str) -> Option<u64> {
+    let form = word.strip_prefix("x/")?;
+    let digits = form.find(|c: char| !c.is_ascii_digit()).unwrap_or(form.len());
+    let (count, letters) = form.split_at_checked(digits)?;
+    let size = match letters.chars().find(|c| "bhwg".contains(*c)) {
+        Some('b') => 1,
+        Some('h') => 2,
+        Some('w') => 4,
+        _ => 8,
+    };
+    let count: u64 = if count.is_empty() { 1 } else { count.parse().ok()? };
+    count.checked_mul(size)
 }
 
 /// Rewrites `--pid 4711`, at any position, as the core `/proc/4711` at the end.
@@ -119,7 +223,13 @@ fn with_summary(mut args: Vec<OsString>, at: usize) -> Vec<OsString> {
 
 fn translated(mut args: Vec<OsString>, at: usize, alias: &Alias) -> Vec<OsString> {
     let rest = args.split_off(at);
-    args.extend(alias.ours.iter().map(Into::into));
+    // SOS shows one exception if it gets an address.
+    let is_address = |arg: &OsString| arg.to_str().is_some_and(|arg| arg.starts_with("0x"));
+    let ours = match alias.ours {
+        ["exceptions"] if rest.iter().any(is_address) => &["object"],
+        ours => ours,
+    };
+    args.extend(ours.iter().map(Into::into));
     for arg in rest.into_iter().skip(1) {
         match alias.options.iter().find(|(theirs, _)| arg.eq_ignore_ascii_case(theirs)) {
             Some((_, ours)) => args.extend(ours.iter().map(Into::into)),
@@ -167,6 +277,36 @@ mod tests {
         );
         assert_eq!(ours("coremap eeheap -loader core"), "coremap heap --loader core");
         assert_eq!(ours("coremap clrstack -all core"), "coremap threads --managed core");
+        assert_eq!(ours("coremap pe core"), "coremap exceptions core");
+        assert_eq!(ours("coremap pe -lines 0x10 core"), "coremap object 0x10 core");
+        assert_eq!(ours("coremap objsize 0x10 core"), "coremap retained --object 0x10 core");
+        assert_eq!(ours("coremap dumpheap -stat -live core"), "coremap heapstat --live core");
+    }
+
+    #[test]
+    fn words_of_other_tools_become_ours() {
+        assert_eq!(ours("coremap jmap -histo:live core"), "coremap heapstat --live core");
+        assert_eq!(ours("coremap jstack core"), "coremap threads core");
+        assert_eq!(ours("coremap Thread.print core"), "coremap threads core");
+        assert_eq!(ours("coremap x/16gx 0x10 core"), "coremap whatis --bytes 128 0x10 core");
+        assert_eq!(ours("coremap x/8wx 0x10 core"), "coremap whatis --bytes 32 0x10 core");
+    }
+
+    #[test]
+    fn a_command_without_counterpart_is_an_error_with_the_nearest_answer() {
+        let error = |line: &str| without_counterpart(&line.split(' ').map(Into::into).collect::<Vec<_>>());
+        assert_eq!(error("coremap dumpil 0x10 core").as_deref(), Some("no command answers SOS dumpil"));
+        assert!(error("coremap VerifyHeap core").is_some_and(|e| e.contains("`heapstat`")));
+        assert_eq!(error("coremap heapstat core"), None);
+    }
+
+    #[test]
+    fn the_document_on_other_tools_has_every_word() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/other-tools.md");
+        let text = std::fs::read_to_string(path).unwrap_or_default().to_lowercase();
+        let words = ALIASES.iter().map(|alias| alias.word).chain(WITHOUT.iter().map(|(word, _)| *word));
+        let missing: Vec<&str> = words.filter(|word| !text.contains(&format!("`{word}`"))).collect();
+        assert!(missing.is_empty(), "{missing:?}");
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use crate::commands::command::{Command, Group, of_program, of_screen};
 use crate::commands::{
-    anon, check, diff, dotnet, dump, export, gcroot, heapstat, holders, info, ip2method, leaks, maddress, malloc,
-    object, objects, perfmap, record, refs, regions, report, retained, scan_secrets, search, shrink, stacks, summary,
-    symbolicate, threads, trend, triage, whatis,
+    anon, check, collections, diff, dotnet, dump, export, gcroot, heapstat, holders, info, ip2method, leaks, maddress,
+    malloc, object, objects, perfmap, record, refs, regions, report, requests, retained, scan_secrets, search, shrink,
+    stackobjects, stacks, summary, symbolicate, threadpool, threads, timers, trend, triage, whatis,
 };
 
 /// All commands, in the order of the help.
@@ -18,13 +18,18 @@ pub const COMMANDS: &[Command] = &[
     maddress::COMMAND.under(Group::Memory),
     stacks::COMMAND.under(Group::Threads),
     threads::COMMAND.under(Group::Threads),
+    stackobjects::COMMAND.under(Group::Threads),
     dotnet::async_chains::COMMAND.under(Group::Threads),
+    threadpool::COMMAND.under(Group::Threads),
+    requests::COMMAND.under(Group::Threads),
+    timers::COMMAND.under(Group::Threads),
     dotnet::heap::COMMAND.under(Group::Managed),
     heapstat::COMMAND.under(Group::Managed),
     objects::COMMAND.under(Group::Managed),
     object::COMMAND.under(Group::Managed),
     gcroot::COMMAND.under(Group::Managed),
     retained::COMMAND.under(Group::Managed),
+    collections::COMMAND.under(Group::Managed),
     dotnet::handles::COMMAND.under(Group::Managed),
     dotnet::finalizers::COMMAND.under(Group::Managed),
     dotnet::syncblocks::COMMAND.under(Group::Managed),

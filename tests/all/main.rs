@@ -65,6 +65,7 @@ mod properties;
 mod python_damage;
 mod python_heap;
 mod python_threads;
+mod questions;
 mod recorded;
 mod refs;
 mod report;

@@ -95,6 +95,11 @@ fn every_written_byte_belongs_to_a_sentence() {
         for finding in findings(&answer) {
             let within = finding["within"].as_str();
             assert!(within.is_none_or(|id| ids.contains(&id)), "{name}: {} is within none", finding["id"]);
+            // What is within no other is of written bytes, and its share is that of the bytes beside it.
+            if let (Some(bytes), Some(share), None) = (finding["bytes"].as_u64(), finding["share"].as_f64(), within) {
+                let expected = (bytes as f64 / written as f64).min(1.0);
+                assert!((expected - share).abs() < 0.0002, "{name}: {finding}");
+            }
         }
     }
 }

@@ -5,13 +5,12 @@ use clap::Args;
 use coremap::commands;
 use coremap::commands::report::{PageData, read_page, verify};
 use coremap::program::limits;
-use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
-use crate::cli::ask::open;
+use crate::cli::ask::on_core;
 use crate::cli::commands::Command;
 use crate::cli::output::answer;
-use crate::cli::progress::{progress, watched};
+use crate::cli::progress::watched;
 use crate::cli::{Exit, Failure};
 
 /// Check that the memory map is consistent: one label per byte, and sizes that add up
@@ -29,17 +28,17 @@ impl Command for Check {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let page = self.report.as_deref().map(read).transpose()?;
-        let progress = progress();
-        let process = open(&self.core.core, common, &progress)?;
-        let session = Session::new(&process);
-        let report = watched(&process, &progress, || {
-            let mut report = commands::check(&session);
-            if let Some(page) = &page {
-                report.invariants.extend(verify(&session, page, &progress));
-            }
-            report
-        });
-        answer(Self::NAME, common, &session, report)
+        on_core(common, &self.core.core, |session, progress| {
+            let process = session.process;
+            let report = watched(process, progress, || {
+                let mut report = commands::check(session);
+                if let Some(page) = &page {
+                    report.invariants.extend(verify(session, page, progress));
+                }
+                report
+            });
+            answer(Self::NAME, common, session, report)
+        })
     }
 }
 

@@ -70,7 +70,43 @@ pub(super) const EXAMPLES: &[Example] = &[
         "merge identical managed stacks, most threads first",
         &[],
     ),
+    example(
+        "stackobjects",
+        "coremap stackobjects --tid 4712 core",
+        "list the objects that the stack of thread 4712 refers to",
+        &[
+            ("At", "address of the reference, or the register that has it"),
+            (
+                "Method",
+                "method of the frame; (stack word): a word that equals the object's address, perhaps from an earlier call",
+            ),
+        ],
+    ),
     example("async", "coremap async core", "show pending async methods, and what they wait for", &[]),
+    example(
+        "threadpool",
+        "coremap threadpool core",
+        "show limits and workers of the thread pools, and what is queued",
+        &[("Runs", "the method that queued items run, or their type")],
+    ),
+    example(
+        "requests",
+        "coremap requests core",
+        "list requests in flight by method",
+        &[
+            ("Method ← caller", "the program's innermost method, and its method that called it"),
+            ("Waits for", "what ends the wait: a lock, a timer, a call to a peer"),
+        ],
+    ),
+    example(
+        "timers",
+        "coremap timers core",
+        "list active timers by what they call",
+        &[
+            ("Due ms", "milliseconds from the start of the timer, or from its last call, to the next call"),
+            ("For", "the async method or static variable that the call is for, or the type of its argument"),
+        ],
+    ),
     example("heap", "coremap heap --loader core", "show segments of the managed heap, and the loader heaps", &[]),
     example(
         "heapstat",
@@ -91,6 +127,16 @@ pub(super) const EXAMPLES: &[Example] = &[
         "coremap retained --top 10 core",
         "list the ten types and ten objects that retain the most",
         &[("Retained", "bytes that would be freed with it: its own, and those of objects that only it keeps alive")],
+    ),
+    example(
+        "collections",
+        "coremap collections core",
+        "show which collections have most empty slots",
+        &[
+            ("Fill %", "elements, as a share of the slots of the collections' arrays"),
+            ("Empty", "collections without an element; for one collection, bytes of slots without an element"),
+            ("Held by", "field of the program's nearest object that retains them, or static variable"),
+        ],
     ),
     example(
         "handles",

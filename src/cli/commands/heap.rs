@@ -2,14 +2,13 @@ use clap::Args;
 use coremap::commands;
 use coremap::commands::dotnet::heap::SegmentRow;
 use coremap::render::columns;
-use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
-use crate::cli::ask::open;
+use crate::cli::ask::on_core;
 use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::output::answer_or_nothing;
-use crate::cli::progress::{progress, watched};
+use crate::cli::progress::watched;
 use crate::cli::{Exit, Failure};
 
 /// Show the segments or regions of the managed heap, by GC heap and generation
@@ -29,11 +28,11 @@ impl Command for Heap {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let order = self.list.among(common, &columns::<SegmentRow>())?;
-        let progress = progress();
-        let process = open(&self.core.core, common, &progress)?;
-        let session = Session::new(&process);
-        let report = watched(&process, &progress, || commands::heap(&session, self.loader));
-        let nothing = report.gc.is_none();
-        answer_or_nothing(Self::NAME, common, &session, order.of(report), nothing)
+        on_core(common, &self.core.core, |session, progress| {
+            let process = session.process;
+            let report = watched(process, progress, || commands::heap(session, self.loader));
+            let nothing = report.gc.is_none();
+            answer_or_nothing(Self::NAME, common, session, order.of(report), nothing)
+        })
     }
 }

@@ -1,12 +1,14 @@
 use clap::Args;
-use coremap::commands::heapstat::DuplicateRow;
+use coremap::commands::heapstat::{DuplicateRow, Reachability};
 use coremap::commands::{self, HeapStatOptions};
+use coremap::progress::Progress;
 use coremap::render::columns;
 use coremap::report::TypeRow;
 use coremap::runtimes::api::Selection;
+use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
-use crate::cli::ask::{ask, type_pattern};
+use crate::cli::ask::{on_core, region, respond, type_pattern};
 use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::values::{bytes, generation};
@@ -30,6 +32,15 @@ pub(super) struct Heapstat {
     /// Count only objects of at most SIZE
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     max: Option<u64>,
+    /// Count only objects in the region of the map that contains ADDR
+    #[arg(long, value_name = "ADDR")]
+    region: Option<String>,
+    /// Count only live objects: those that roots reach
+    #[arg(long, conflicts_with_all = ["dead", "generation", "heap", "min", "max", "region", "strings"])]
+    live: bool,
+    /// Count only dead objects: those that no root reaches, which a collection would free
+    #[arg(long, conflicts_with_all = ["generation", "heap", "min", "max", "region", "strings"])]
+    dead: bool,
     /// Also list duplicate strings: number of copies, wasted bytes and text
     #[arg(long)]
     strings: bool,
@@ -46,14 +57,19 @@ impl Command for Heapstat {
         let order = self.list.among(common, &[columns::<TypeRow>(), columns::<DuplicateRow>()].concat())?;
         // Reject a bad expression before opening a large core.
         let name = self.r#type.as_deref().map(type_pattern).transpose()?;
-        let selection = Selection { generation: self.generation, heap: self.heap, min: self.min, max: self.max };
-        let options = HeapStatOptions { name, selection, strings: self.strings };
-        ask(
-            common,
-            &self.core.core,
-            Self::NAME,
-            |session, progress| order.of(commands::heapstat(session, &options, progress)),
-            |r| r.types.is_empty(),
-        )
+        on_core(common, &self.core.core, |session, progress| {
+            let range = self.region.as_deref().map(|text| region(text, session)).transpose()?;
+            let (generation, heap) = (self.generation, self.heap);
+            let selection = Selection { generation, heap, min: self.min, max: self.max, range };
+            let reach = match (self.live, self.dead) {
+                (true, _) => Some(Reachability::Live),
+                (_, true) => Some(Reachability::Dead),
+                _ => None,
+            };
+            let options = HeapStatOptions { name, selection, strings: self.strings, reach };
+            let analyse =
+                |session: &Session<'_>, progress: &Progress| order.of(commands::heapstat(session, &options, progress));
+            respond(common, session, progress, Self::NAME, analyse, |r| r.types.is_empty())
+        })
     }
 }

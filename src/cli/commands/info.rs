@@ -2,14 +2,13 @@ use clap::Args;
 use coremap::commands;
 use coremap::commands::info::ModuleRow;
 use coremap::render::columns;
-use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
-use crate::cli::ask::open;
+use crate::cli::ask::on_core;
 use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::output::answer;
-use crate::cli::progress::{progress, watched};
+use crate::cli::progress::watched;
 use crate::cli::{Exit, Failure};
 
 /// Show which process this was, its modules, and what the core contains
@@ -29,10 +28,10 @@ impl Command for Info {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let order = self.list.among(common, &columns::<ModuleRow>())?;
-        let progress = progress();
-        let process = open(&self.core.core, common, &progress)?;
-        let session = Session::new(&process);
-        let report = watched(&process, &progress, || commands::info(&session, self.show_data));
-        answer(Self::NAME, common, &session, order.of(report))
+        on_core(common, &self.core.core, |session, progress| {
+            let process = session.process;
+            let report = watched(process, progress, || commands::info(session, self.show_data));
+            answer(Self::NAME, common, session, order.of(report))
+        })
     }
 }

@@ -1,14 +1,13 @@
 use clap::Args;
 use coremap::commands;
 use coremap::commands::ip2method::Short;
-use coremap::session::Session;
 
 use crate::cli::addresses;
 use crate::cli::args::Common;
-use crate::cli::ask::open;
+use crate::cli::ask::on_core;
 use crate::cli::commands::Command;
 use crate::cli::output::answer;
-use crate::cli::progress::{progress, watched};
+use crate::cli::progress::watched;
 use crate::cli::{Exit, Failure};
 
 /// Resolve code addresses to methods and source lines (SOS ip2md)
@@ -31,17 +30,17 @@ impl Command for Ip2method {
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let (core, texts) = addresses::split(Self::NAME, &self.words)?;
         let texts = addresses::read(texts)?;
-        let progress = progress();
-        let process = open(core, common, &progress)?;
-        let ips = addresses::parse(&texts, &process)?;
-        let session = Session::new(&process);
-        let report = watched(&process, &progress, || commands::ip2method(&session, &ips));
-        let nothing = report.results.iter().all(|r| !r.found);
-        let exit = if self.short {
-            answer(Self::NAME, common, &session, Short(report))?
-        } else {
-            answer(Self::NAME, common, &session, report)?
-        };
-        Ok(exit.or_nothing(nothing))
+        on_core(common, core, |session, progress| {
+            let process = session.process;
+            let ips = addresses::parse(&texts, process)?;
+            let report = watched(process, progress, || commands::ip2method(session, &ips));
+            let nothing = report.results.iter().all(|r| !r.found);
+            let exit = if self.short {
+                answer(Self::NAME, common, session, Short(report))?
+            } else {
+                answer(Self::NAME, common, session, report)?
+            };
+            Ok(exit.or_nothing(nothing))
+        })
     }
 }

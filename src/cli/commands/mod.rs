@@ -4,6 +4,7 @@
 mod anon;
 mod async_chains;
 mod check;
+mod collections;
 mod completions;
 mod diff;
 mod dump;
@@ -31,16 +32,20 @@ mod reference;
 mod refs;
 mod regions;
 mod report;
+mod requests;
 mod retained;
 mod scan_secrets;
 mod schema;
 mod search;
 mod shrink;
+mod stackobjects;
 mod stacks;
 mod summary;
 mod symbolicate;
 mod syncblocks;
+mod threadpool;
 mod threads;
+mod timers;
 mod top;
 mod trend;
 mod triage;
@@ -78,13 +83,18 @@ const COMMANDS: &[Row] = &[
     row::<maddress::Maddress>(),
     row::<stacks::Stacks>(),
     row::<threads::Threads>(),
+    row::<stackobjects::Stackobjects>(),
     row::<async_chains::Async>(),
+    row::<threadpool::Threadpool>(),
+    row::<requests::Requests>(),
+    row::<timers::Timers>(),
     row::<heap::Heap>(),
     row::<heapstat::Heapstat>(),
     row::<objects::Objects>(),
     row::<object::Object>(),
     row::<gcroot::Gcroot>(),
     row::<retained::Retained>(),
+    row::<collections::Collections>(),
     row::<handles::Handles>(),
     row::<finalizers::Finalizers>(),
     row::<syncblocks::Syncblocks>(),

@@ -3,14 +3,13 @@ use coremap::commands::{self, RegionOptions};
 use coremap::map::Kind;
 use coremap::render::columns;
 use coremap::report::RegionRow;
-use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
-use crate::cli::ask::open;
+use crate::cli::ask::on_core;
 use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::output::answer;
-use crate::cli::progress::{progress, watched};
+use crate::cli::progress::watched;
 use crate::cli::values::kind;
 use crate::cli::{Exit, Failure};
 
@@ -45,16 +44,16 @@ impl Command for Regions {
         columns.push(ADDRESS.to_owned());
         let order = self.list.among(common, &columns)?;
         let order = if by_address { order.by("start") } else { order };
-        let progress = progress();
-        let process = open(&self.core.core, common, &progress)?;
-        let session = Session::new(&process);
-        let options = RegionOptions {
-            kinds: self.kind.clone(),
-            by_size: false,
-            contents: self.contents,
-            zero_fill: self.zero_fill,
-        };
-        let report = watched(&process, &progress, || commands::regions(&session, &options, &progress));
-        answer(Self::NAME, common, &session, order.of(report))
+        on_core(common, &self.core.core, |session, progress| {
+            let process = session.process;
+            let options = RegionOptions {
+                kinds: self.kind.clone(),
+                by_size: false,
+                contents: self.contents,
+                zero_fill: self.zero_fill,
+            };
+            let report = watched(process, progress, || commands::regions(session, &options, progress));
+            answer(Self::NAME, common, session, order.of(report))
+        })
     }
 }

@@ -3,10 +3,9 @@ use coremap::commands::{self, RetainedOptions};
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
-use crate::cli::ask::{open, respond, type_pattern};
+use crate::cli::ask::{on_core, respond, type_pattern};
 use crate::cli::commands::Command;
 use crate::cli::output::message;
-use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure, address};
 
 /// Show how many bytes would be freed with each type and object or block (retained size)
@@ -30,16 +29,16 @@ impl Command for Retained {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let name = self.r#type.as_deref().map(type_pattern).transpose()?;
-        let progress = progress();
-        let process = open(&self.core.core, common, &progress)?;
-        let object = self.object.as_deref().map(|text| address::read(text, &process)).transpose()?;
-        let options = RetainedOptions { name, object, top: if self.top == 0 { usize::MAX } else { self.top } };
-        let analyse = |session: &Session<'_>, _: &_| commands::retained(session, &options);
-        respond(common, &process, &progress, Self::NAME, analyse, |r| {
-            let row = object.zip(r.object.as_ref());
-            let note = row.and_then(|(addr, row)| address::inside(addr, row.object, row.name.as_ref()));
-            note.iter().for_each(|note| message(note));
-            r.types.is_empty()
+        on_core(common, &self.core.core, |session, progress| {
+            let object = self.object.as_deref().map(|text| address::read(text, session.process)).transpose()?;
+            let options = RetainedOptions { name, object, top: if self.top == 0 { usize::MAX } else { self.top } };
+            let analyse = |session: &Session<'_>, _: &_| commands::retained(session, &options);
+            respond(common, session, progress, Self::NAME, analyse, |r| {
+                let row = object.zip(r.object.as_ref());
+                let note = row.and_then(|(addr, row)| address::inside(addr, row.object, row.name.as_ref()));
+                note.iter().for_each(|note| message(note));
+                r.types.is_empty()
+            })
         })
     }
 }

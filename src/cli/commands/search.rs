@@ -2,15 +2,14 @@ use clap::{Args, ValueEnum};
 use coremap::commands::search::{self, HitRow, Pattern, PatternOptions};
 use coremap::commands::{self, SearchOptions};
 use coremap::map::Kind;
-use coremap::process::Process;
 use coremap::progress::Progress;
 use coremap::render::columns;
+use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
-use crate::cli::ask::{in_order, last_line, open, respond};
+use crate::cli::ask::{in_order, last_line, on_core, respond};
 use crate::cli::commands::Command;
 use crate::cli::list::{ListArgs, Order};
-use crate::cli::progress::progress;
 use crate::cli::values::kind;
 use crate::cli::{Exit, Failure, address};
 
@@ -64,12 +63,12 @@ impl Command for Search {
         let (text, core) = in_order(&self.pattern, &self.core.core);
         let order = self.list.among(common, &columns::<HitRow>())?;
         let options = SearchOptions { kinds: self.kind.clone(), limit: order.most(), context: self.context };
-        let progress = progress();
         if self.pointer {
             // The address of a module is known only with the process open.
-            let process = open(core, common, &progress)?;
-            let pattern = Pattern::pointer(address::parse(text, &process)?);
-            return Self::answer(common, &process, &progress, (text, &pattern), &options, &order);
+            return on_core(common, core, |session, progress| {
+                let pattern = Pattern::pointer(address::parse(text, session.process)?);
+                Self::answer(common, session, progress, (text, &pattern), &options, &order)
+            });
         }
         // Reject a bad pattern before opening a large core.
         let pattern = Pattern::new(
@@ -86,15 +85,16 @@ impl Command for Search {
             },
         )
         .map_err(|e| Failure::Usage(format!("bad pattern: {}", last_line(&e.to_string()))))?;
-        let process = open(core, common, &progress)?;
-        Self::answer(common, &process, &progress, (text, &pattern), &options, &order)
+        on_core(common, core, |session, progress| {
+            Self::answer(common, session, progress, (text, &pattern), &options, &order)
+        })
     }
 }
 
 impl Search {
     fn answer(
         common: &Common,
-        process: &Process,
+        session: &Session<'_>,
         progress: &Progress,
         (text, pattern): (&str, &Pattern),
         options: &SearchOptions,
@@ -102,7 +102,7 @@ impl Search {
     ) -> Result<Exit, Failure> {
         respond(
             common,
-            process,
+            session,
             progress,
             <Self as Command>::NAME,
             |session, progress| order.of(commands::search(session, text, pattern, options, progress)),

@@ -1,12 +1,11 @@
 use clap::Args;
 use coremap::commands::{self, Condition};
-use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
-use crate::cli::ask::open;
+use crate::cli::ask::on_core;
 use crate::cli::commands::Command;
 use crate::cli::output::{answer, held};
-use crate::cli::progress::{progress, watched};
+use crate::cli::progress::watched;
 use crate::cli::values::summary_condition;
 use crate::cli::{Exit, Failure};
 
@@ -34,20 +33,20 @@ impl Command for Summary {
                 c.text()
             )));
         }
-        let progress = progress();
-        let process = open(&self.core.core, common, &progress)?;
-        if let Some(c) = self.fail_if.iter().find(|c| c.needs_residence() && process.residence().is_none()) {
-            return Err(Failure::Usage(format!(
-                "--fail-if '{}' needs --smaps FILE, since a core does not contain resident sizes",
-                c.text()
-            )));
-        }
-        let session = Session::new(&process);
-        let mut report = watched(&process, &progress, || commands::summary(&session, self.zero_fill, &progress));
-        let conditions = commands::judge_summary(&self.fail_if, &report, process.threads().len() as u64);
-        report.conditions.clone_from(&conditions);
-        let exit = answer(Self::NAME, common, &session, report)?;
-        Ok(held(&conditions, exit))
+        on_core(common, &self.core.core, |session, progress| {
+            let process = session.process;
+            if let Some(c) = self.fail_if.iter().find(|c| c.needs_residence() && process.residence().is_none()) {
+                return Err(Failure::Usage(format!(
+                    "--fail-if '{}' needs --smaps FILE, since a core does not contain resident sizes",
+                    c.text()
+                )));
+            }
+            let mut report = watched(process, progress, || commands::summary(session, self.zero_fill, progress));
+            let conditions = commands::judge_summary(&self.fail_if, &report, process.threads().len() as u64);
+            report.conditions.clone_from(&conditions);
+            let exit = answer(Self::NAME, common, session, report)?;
+            Ok(held(&conditions, exit))
+        })
     }
 }
 

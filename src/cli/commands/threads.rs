@@ -3,14 +3,13 @@ use coremap::commands::threads::{GroupRow, folded};
 use coremap::commands::{self, ThreadOptions};
 use coremap::render::columns;
 use coremap::report::ThreadRow;
-use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
-use crate::cli::ask::open;
+use crate::cli::ask::on_core;
 use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::output::{answer, answer_as_text, message};
-use crate::cli::progress::{progress, watched};
+use crate::cli::progress::watched;
 use crate::cli::{Exit, Failure};
 
 /// Show what every thread is doing, native and managed frames in one stack
@@ -48,27 +47,27 @@ impl Command for Threads {
         let mut names = columns::<ThreadRow>();
         names.extend(columns::<GroupRow>());
         let order = self.list.among(common, &names)?;
-        let progress = progress();
-        let process = open(&self.core.core, common, &progress)?;
-        let session = Session::new(&process);
-        let options = ThreadOptions {
-            managed: self.managed,
-            native: self.native,
-            tid: self.tid,
-            group: self.group || self.fold,
-            virtual_threads: self.virtual_threads,
-        };
-        let report = watched(&process, &progress, || commands::threads(&session, options));
-        let nothing = report.threads.is_empty();
-        if let (true, Some(tid)) = (nothing, self.tid) {
-            let all = process.threads().len();
-            message(&format!("this core has no thread {tid}; `coremap stacks` lists its {all} threads"));
-        }
-        let exit = if self.fold {
-            answer_as_text(Self::NAME, common, &process, |mut out| Ok(folded(&report, &mut out)?))?
-        } else {
-            answer(Self::NAME, common, &session, order.cut(report))?
-        };
-        Ok(exit.or_nothing(nothing))
+        on_core(common, &self.core.core, |session, progress| {
+            let process = session.process;
+            let options = ThreadOptions {
+                managed: self.managed,
+                native: self.native,
+                tid: self.tid,
+                group: self.group || self.fold,
+                virtual_threads: self.virtual_threads,
+            };
+            let report = watched(process, progress, || commands::threads(session, options));
+            let nothing = report.threads.is_empty();
+            if let (true, Some(tid)) = (nothing, self.tid) {
+                let all = process.threads().len();
+                message(&format!("this core has no thread {tid}; `coremap stacks` lists its {all} threads"));
+            }
+            let exit = if self.fold {
+                answer_as_text(Self::NAME, common, process, |mut out| Ok(folded(&report, &mut out)?))?
+            } else {
+                answer(Self::NAME, common, session, order.cut(report))?
+            };
+            Ok(exit.or_nothing(nothing))
+        })
     }
 }

@@ -2,13 +2,12 @@ use std::time::Duration;
 
 use clap::Args;
 use coremap::commands::{self, Condition, ConditionError, Scope, TriageOptions};
-use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
-use crate::cli::ask::open;
+use crate::cli::ask::on_core;
 use crate::cli::commands::Command;
 use crate::cli::output::{answer, held};
-use crate::cli::progress::{progress, watched};
+use crate::cli::progress::watched;
 use crate::cli::values::duration;
 use crate::cli::{Exit, Failure};
 
@@ -37,16 +36,16 @@ impl Command for Triage {
     const NAME: &'static str = "triage";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        let progress = progress();
-        let process = open(&self.core.core, common, &progress)?;
-        let session = Session::new(&process);
-        let options = TriageOptions { budget: Some(self.budget), show_data: self.show_data };
-        let mut report = watched(&process, &progress, || commands::triage(&session, &options, &progress));
-        let conditions = commands::judge_findings(&self.fail_if, &report.findings);
-        report.conditions.clone_from(&conditions);
-        report.all = self.all;
-        let exit = answer(Self::NAME, common, &session, report)?;
-        Ok(held(&conditions, exit))
+        on_core(common, &self.core.core, |session, progress| {
+            let process = session.process;
+            let options = TriageOptions { budget: Some(self.budget), show_data: self.show_data };
+            let mut report = watched(process, progress, || commands::triage(session, &options, progress));
+            let conditions = commands::judge_findings(&self.fail_if, &report.findings);
+            report.conditions.clone_from(&conditions);
+            report.all = self.all;
+            let exit = answer(Self::NAME, common, session, report)?;
+            Ok(held(&conditions, exit))
+        })
     }
 }
 

@@ -1,13 +1,15 @@
 use clap::Args;
 use coremap::commands;
+use coremap::commands::whatis::WhatisReport;
 use coremap::diag::WarningCode;
 use coremap::program::limits;
+use coremap::progress::Progress;
+use coremap::session::Session;
 
 use crate::cli::addresses;
 use crate::cli::args::Common;
-use crate::cli::ask::{open, respond};
+use crate::cli::ask::{on_core, respond};
 use crate::cli::commands::Command;
-use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
 /// Explain what is at one or more addresses, with the evidence
@@ -31,25 +33,18 @@ impl Command for Whatis {
         let most = limits::MAX_SHOWN_BYTES;
         let (core, texts) = addresses::split_either_way(Self::NAME, &self.words)?;
         let texts = addresses::read(texts)?;
-        let progress = progress();
-        let process = open(core, common, &progress)?;
-        let addrs = addresses::parse(&texts, &process)?;
-        let (bytes, shown) = (self.bytes, most / addrs.len().max(1));
-        respond(
-            common,
-            &process,
-            &progress,
-            Self::NAME,
-            |session, progress| {
+        on_core(common, core, |session, progress| {
+            let addrs = addresses::parse(&texts, session.process)?;
+            let (bytes, shown) = (self.bytes, most / addrs.len().max(1));
+            let analyse = |session: &Session<'_>, progress: &Progress| {
                 if bytes > shown {
-                    session
-                        .process
-                        .diag
-                        .note(WarningCode::Limit, format!("--bytes {bytes}: only the first {shown} are shown"));
+                    let text = format!("--bytes {bytes}: only the first {shown} are shown");
+                    session.process.diag.note(WarningCode::Limit, text);
                 }
                 commands::whatis(session, &addrs, bytes.min(shown), progress)
-            },
-            |r| r.results.iter().all(|r| r.region.is_none()),
-        )
+            };
+            let is_empty = |r: &WhatisReport| r.results.iter().all(|r| r.region.is_none());
+            respond(common, session, progress, Self::NAME, analyse, is_empty)
+        })
     }
 }

@@ -11,8 +11,9 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("up down j k", "move by a row; PgUp PgDn by a screen; Home End (g G) to the first or last row"),
     ("Enter right l", "open a row: its contents, or the answer of its command"),
     ("Esc Backspace left h", "go back; cancel a running command"),
-    ("Tab 1 to 5", "switch tabs"),
+    ("Tab 1 to 6", "switch tabs"),
     ("/", "filter rows by text; on a page: find text, n for the next match"),
+    ("a", "type an address, to see what is there"),
     ("s", "change the sort order"),
     ("v", "change the view: by kind or region, by thread or stack, by use or arena"),
     ("r space", "running process: r takes a sample, space pauses"),
@@ -42,6 +43,16 @@ pub(super) fn press(state: &mut State, key: KeyEvent) -> Option<Do> {
         }
     }
     state.said = None;
+    if let Some(address) = &mut state.going {
+        match key.code {
+            KeyCode::Char(c) => address.push(c),
+            KeyCode::Backspace => drop(address.pop()),
+            KeyCode::Esc => state.going = None,
+            KeyCode::Enter => return state.go_to_address(),
+            _ => {}
+        }
+        return None;
+    }
     if state.typing {
         typed(state, key.code);
         return None;
@@ -68,6 +79,7 @@ pub(super) fn press(state: &mut State, key: KeyEvent) -> Option<Do> {
             }
         }
         KeyCode::Char('w') => state.warnings(),
+        KeyCode::Char('a') => state.going = Some(String::new()),
         code if state.page.is_some() => return on_page(state, code),
         code => return on_list(state, code),
     }

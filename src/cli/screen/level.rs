@@ -21,6 +21,8 @@ pub(super) enum Opens {
     Nothing,
     /// Opens the list below the row.
     Level,
+    /// Opens a list of commands that answer questions about the row.
+    Questions,
     /// Shows the answer of the row's command.
     Command,
     /// Shows the stack of this thread.

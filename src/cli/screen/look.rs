@@ -6,12 +6,13 @@ use std::time::Duration;
 use coremap::commands::heapstat::HeapStatReport;
 use coremap::commands::malloc::MallocReport;
 use coremap::commands::regions::RegionsReport;
+use coremap::commands::retained::RetainedReport;
 use coremap::commands::stacks::StacksReport;
 use coremap::commands::summary::SummaryReport;
 use coremap::commands::threads::ThreadsReport;
 use coremap::commands::triage::TriageReport;
 use coremap::commands::{
-    self, HeapStatOptions, MallocOptions, RegionOptions, ThreadOptions, TriageOptions, doing, envelope,
+    self, HeapStatOptions, MallocOptions, RegionOptions, RetainedOptions, ThreadOptions, TriageOptions, doing, envelope,
 };
 use coremap::diag::Warning;
 use coremap::progress::Progress;
@@ -33,16 +34,21 @@ pub(super) enum Part {
     Threads,
     /// malloc's heaps.
     Malloc,
+    /// Objects by retained bytes, which follows all references.
+    Retained,
 }
 
 impl Part {
     /// All parts, in the order in which they are made for a core: the most important first, then cheap ones.
-    pub(super) const ALL: [Part; 6] =
-        [Part::Map, Part::Findings, Part::Threads, Part::Written, Part::Types, Part::Malloc];
+    pub(super) const ALL: [Part; 7] =
+        [Part::Map, Part::Findings, Part::Threads, Part::Written, Part::Types, Part::Malloc, Part::Retained];
 }
 
 /// Time limit for `triage`, equal to the command's default.
 const BUDGET: Duration = Duration::from_secs(60);
+
+/// Maximum number of types and of objects in the list of retained sizes.
+const MAX_RETAINED: usize = 500;
 
 /// Kinds, and the regions that they sum up.
 #[derive(Debug)]
@@ -70,6 +76,7 @@ pub(super) struct Look {
     pub(super) types: Option<Arc<HeapStatReport>>,
     pub(super) threads: Option<Arc<Threads>>,
     pub(super) malloc: Option<Arc<MallocReport>>,
+    pub(super) retained: Option<Arc<RetainedReport>>,
     pub(super) warnings: Arc<Vec<Warning>>,
 }
 
@@ -102,6 +109,10 @@ impl Look {
             Part::Malloc => {
                 self.malloc = Some(Arc::new(commands::malloc(session, &MallocOptions::default(), progress)));
             }
+            Part::Retained => {
+                let options = RetainedOptions { top: MAX_RETAINED, ..RetainedOptions::default() };
+                self.retained = Some(Arc::new(commands::retained(session, &options)));
+            }
         }
     }
 
@@ -123,6 +134,7 @@ impl Look {
         self.types = newer.types.or(self.types.take());
         self.threads = newer.threads.or(self.threads.take());
         self.malloc = newer.malloc.or(self.malloc.take());
+        self.retained = newer.retained.or(self.retained.take());
         self.warnings = newer.warnings;
     }
 
@@ -133,6 +145,7 @@ impl Look {
             types: self.types.clone().filter(|_| newer.types.is_some()),
             threads: self.threads.clone().filter(|_| newer.threads.is_some()),
             malloc: self.malloc.clone().filter(|_| newer.malloc.is_some()),
+            retained: self.retained.clone().filter(|_| newer.retained.is_some()),
             ..Look::default()
         }
     }

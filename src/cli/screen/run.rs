@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
+use coremap::process::Process;
+use coremap::session::Session;
 use coremap::targets::Producer;
 use ratatui::crossterm::event::{self, Event};
 use ratatui::crossterm::style::force_color_output;
@@ -72,13 +74,16 @@ fn begin(command: &'static str, core: &Path, common: &Common, every: Option<Dura
             Some(Live { clock, again: every.is_some(), first: Look::default(), last: Look::default(), failed: None });
         state.tab = Tab::Memory;
     }
-    let looking = Looking { state, common, core, asked: None, next: None };
+    let looking = Looking { state, common, core, session: None, asked: None, next: None };
     // The process resumes here, and is opened again for each sample.
     let looked = if runs {
         drop(process);
         looking.run(|| Worker::of_process(Source::new(core.to_owned(), common)))
     } else {
-        looking.run(|| Worker::of_core(process))
+        // Threads that answer cannot be ended, so the core stays open as long as the program runs.
+        let process: &'static Process = Box::leak(Box::new(process));
+        let session: &'static Session<'static> = Box::leak(Box::new(Session::new(process)));
+        Looking { session: Some(session), ..looking }.run(|| Worker::of_core(session))
     };
     // Also after an error, whose message belongs on the restored terminal.
     terminal::give_back();
@@ -90,6 +95,8 @@ struct Looking<'a> {
     state: State,
     common: &'a Common,
     core: &'a Path,
+    /// The open core. `None` for a running process.
+    session: Option<&'static Session<'static>>,
     /// The command that runs for the page.
     asked: Option<Asked>,
     /// A command that waits until the sample is taken, because only one process
@@ -211,18 +218,23 @@ impl Looking<'_> {
 
     /// Runs a command and shows its output on a page.
     fn ask(&mut self, words: Vec<String>) {
-        if self.core.as_os_str() == "-" {
-            let line = words::line(&words, "CORE");
-            self.state.said = Some(format!("the core came from standard input; save it and run {line}"));
-            return;
-        }
         self.state.page = Some(Page::awaited(words::line(&words, &self.state.core)));
         self.next = Some(words);
     }
 
     fn ask_next(&mut self) {
         let Some(words) = self.next.take() else { return };
-        match Asked::begin(&words, self.core, self.common, self.state.columns, self.state.theme.color) {
+        let (columns, color) = (self.state.columns, self.state.theme.color);
+        let asked = match (self.session, self.common.color, color) {
+            (Some(session), Colour::Never, _) => {
+                Asked::on_open_core(&words, session, self.core, (columns, Colour::Never))
+            }
+            (Some(session), _, true) => Asked::on_open_core(&words, session, self.core, (columns, Colour::Always)),
+            // No colours, but unlike `never` bar charts.
+            (Some(session), _, false) => Asked::on_open_core(&words, session, self.core, (columns, Colour::Auto)),
+            (None, ..) => Asked::begin(&words, self.core, self.common, columns, color),
+        };
+        match asked {
             Ok(asked) => self.asked = Some(asked),
             Err(e) => {
                 self.state.page = None;
@@ -233,14 +245,8 @@ impl Looking<'_> {
 
     /// Whether the command has answered.
     fn answered(&mut self) -> bool {
-        let Some((mut text, status)) = self.asked.as_mut().and_then(Asked::answer) else { return false };
+        let Some(text) = self.asked.as_mut().and_then(Asked::answer) else { return false };
         self.asked = None;
-        if text.is_empty() {
-            text = match status {
-                Ok(status) => format!("(nothing was printed; {status})"),
-                Err(e) => format!("(nothing was printed: {e})"),
-            };
-        }
         if let Some(page) = &mut self.state.page {
             page.arrive(&text);
         }

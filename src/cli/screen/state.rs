@@ -1,6 +1,6 @@
 //! The user's position: the tab, the opened rows, the selected row, and anything shown above the list.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
 use coremap::commands::threads::ThreadsReport;
@@ -100,6 +100,8 @@ pub(super) struct State {
     pub(super) over: Over,
     /// Whether keys are typed as text, for the filter or for a search on a page.
     pub(super) typing: bool,
+    /// The address that is being typed.
+    pub(super) going: Option<String>,
     /// A message at the bottom, until the next key.
     pub(super) said: Option<String>,
     pub(super) making: Option<Making>,
@@ -126,6 +128,7 @@ impl State {
             page: None,
             over: Over::Nothing,
             typing: false,
+            going: None,
             said: None,
             making: None,
             live: None,
@@ -320,7 +323,7 @@ impl State {
                 self.said = Some("nothing to open in this row".to_owned());
                 None
             }
-            (Opens::Level, _) => {
+            (Opens::Level | Opens::Questions, _) => {
                 self.places_mut().push(Place { key, title, ..Place::default() });
                 self.refresh();
                 None
@@ -331,6 +334,12 @@ impl State {
                 None
             }
         }
+    }
+
+    /// Asks what is at the typed address.
+    pub(super) fn go_to_address(&mut self) -> Option<Do> {
+        let address = self.going.take()?.trim().to_owned();
+        (!address.is_empty()).then(|| Do::Ask(vec!["whatis".to_owned(), address]))
     }
 
     /// Closes the list. Returns false if it is the first one.
@@ -373,6 +382,7 @@ impl State {
             virtual_threads: None,
             executors: Vec::new(),
             findings: Vec::new(),
+            runtime_libraries: BTreeSet::new(),
         };
         let form = Form { width: Some(usize::from(self.columns)), color: self.theme.color, bars: false };
         let mut text = Vec::new();

@@ -143,9 +143,11 @@ fn types_have_the_counts_of_the_report_and_questions_beneath() {
     let look = look("dotnet8-objects");
     let Some(types) = &look.types else { panic!("no types") };
     let list = at(&look, Tab::Types, 0, None, &[]);
-    assert_eq!(list.rows.len(), types.types.len());
-    assert_eq!(list.bytes(), types.total.size);
-    assert_eq!(list.rows.iter().filter_map(|row| row.count).sum::<u64>(), types.total.objects);
+    // Free space is no type, and its blocks are no objects.
+    assert_eq!(list.rows.len() + 1, types.types.len());
+    assert_eq!(list.bytes() + types.free.size, types.total.size);
+    let objects = list.rows.iter().filter_map(|row| row.count).sum::<u64>();
+    assert_eq!(objects + types.free.objects, types.total.objects);
     let Some(array) = list.rows.iter().find(|row| row.name.ends_with("[]")) else { panic!("no array") };
     let questions = at(&look, Tab::Types, 0, None, std::slice::from_ref(&array.key));
     let words: Vec<&[String]> = questions.rows.iter().filter_map(|row| row.command.as_deref()).collect();
@@ -219,10 +221,24 @@ fn keys_go_in_and_out_and_leave() {
     press(&mut state, KeyCode::Enter);
     press(&mut state, KeyCode::Backspace);
     assert_eq!(state.row().map(|row| row.key.clone()), key);
-    // Enter on a region runs its command.
+    // Enter on a region of the managed heap leads to its types, and on another one to what it is.
     press(&mut state, KeyCode::Char('v'));
+    assert_eq!(press(&mut state, KeyCode::Enter), None);
+    let Some(Do::Ask(words)) = press(&mut state, KeyCode::Enter) else { panic!("nothing is asked") };
+    assert_eq!(words[..2], ["heapstat", "--region"]);
+    press(&mut state, KeyCode::Esc);
+    press(&mut state, KeyCode::End);
     let Some(Do::Ask(words)) = press(&mut state, KeyCode::Enter) else { panic!("nothing is asked") };
     assert_eq!(words[0], "whatis");
+    // An address is typed on any list.
+    press(&mut state, KeyCode::Char('a'));
+    for c in "0x7fq".chars() {
+        assert_eq!(press(&mut state, KeyCode::Char(c)), None);
+    }
+    press(&mut state, KeyCode::Backspace);
+    assert_eq!(press(&mut state, KeyCode::Enter), Some(Do::Ask(vec!["whatis".to_owned(), "0x7f".to_owned()])));
+    assert_eq!(state.going, None);
+    press(&mut state, KeyCode::Home);
     // Typed characters are text, even q.
     press(&mut state, KeyCode::Char('/'));
     for c in "qzzz".chars() {

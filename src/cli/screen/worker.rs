@@ -35,8 +35,26 @@ pub(super) enum News {
 /// The process that is being read, and its progress.
 #[derive(Clone)]
 struct Present {
-    process: Arc<Process>,
+    process: ProcessRef,
     progress: Arc<Progress>,
+}
+
+/// A process that is being read.
+#[derive(Clone)]
+enum ProcessRef {
+    /// A core, which is open until the program ends.
+    Core(&'static Process),
+    /// A sample of a running process.
+    Sample(Arc<Process>),
+}
+
+impl ProcessRef {
+    fn doing(&self) -> &'static str {
+        match self {
+            ProcessRef::Core(process) => process.doing(),
+            ProcessRef::Sample(process) => process.doing(),
+        }
+    }
 }
 
 type Shared = Arc<Mutex<Option<Present>>>;
@@ -85,12 +103,10 @@ impl Worker {
     ///
     /// # Errors
     /// Fails if no thread can be started.
-    pub(super) fn of_core(process: Process) -> io::Result<Worker> {
-        let now = Present { process: Arc::new(process), progress: Arc::new(Progress::silent()) };
-        let its = now.clone();
-        Worker::begin(Some(now), move |orders, news, _| {
-            make_all(&Session::new(&its.process), &its.progress, orders, news);
-        })
+    pub(super) fn of_core(session: &'static Session<'static>) -> io::Result<Worker> {
+        let now = Present { process: ProcessRef::Core(session.process), progress: Arc::new(Progress::silent()) };
+        let progress = now.progress.clone();
+        Worker::begin(Some(now), move |orders, news, _| make_all(session, &progress, orders, news))
     }
 
     /// Starts a worker that samples a running process on request.
@@ -176,7 +192,7 @@ fn look(source: &Source, parts: &[Part], news: &Sender<News>, present: &Shared) 
         Ok(process) => Arc::new(process),
         Err(e) => return News::Failed(printable(&e.to_string()).into_owned()),
     };
-    *held(present) = Some(Present { process: process.clone(), progress: progress.clone() });
+    *held(present) = Some(Present { process: ProcessRef::Sample(process.clone()), progress: progress.clone() });
     let session = Session::new(&process);
     let mut look = Look::default();
     for &part in parts {

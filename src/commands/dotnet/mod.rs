@@ -31,8 +31,14 @@ fn empty_line(what: &str, unread: &[String], elsewhere: &str) -> String {
     }
 }
 
+/// The line that replaces an empty list of `what`, which is found by following structures: if some of them are missing,
+/// an empty list proves nothing.
+pub(in crate::commands) fn none_found(what: &str, unread: &[String]) -> String {
+    if unread.is_empty() { format!("no {what} were found") } else { empty_line(what, unread, "") }
+}
+
 /// Adds a line after a list of `what`, if runtimes are missing from it.
-fn add_unread(doc: &mut Document<'_>, what: &str, unread: &[String]) {
+pub(in crate::commands) fn add_unread(doc: &mut Document<'_>, what: &str, unread: &[String]) {
     if !unread.is_empty() {
         doc.line(empty_line(what, unread, ""));
     }

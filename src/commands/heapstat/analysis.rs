@@ -1,7 +1,8 @@
 use regex::Regex;
 
 use crate::analysis::heap_notes::warn_losses;
-use crate::commands::heapstat::report::{DuplicateRow, FreeBlockRow, HeapStatReport, StringsRow};
+use crate::analysis::roots::with_retained;
+use crate::commands::heapstat::report::{DuplicateRow, FreeBlockRow, HeapStatReport, ReachRow, StringsRow};
 use crate::diag::WarningCode;
 use crate::limits;
 use crate::phase::Phase;
@@ -9,7 +10,8 @@ use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{GenerationRow, LossRow, LostRow, Name, ObjectsRow, TypeRow};
 use crate::runtimes::api::{
-    FREE, FREE_NAME, FreeBlock, Heap, HeapStat, ManagedRuntime, Selection, StringStat, TypeStat, stat, strings,
+    FREE, FREE_NAME, FreeBlock, Heap, HeapStat, ManagedRuntime, Selection, StringStat, Tally, TypeIndex, TypeStat,
+    stat, strings,
 };
 use crate::session::Session;
 
@@ -22,11 +24,57 @@ pub struct HeapStatOptions {
     pub selection: Selection,
     /// Also group strings by content.
     pub strings: bool,
+    /// Count only objects that roots reach, or only those that they do not.
+    pub reach: Option<Reachability>,
+}
+
+/// Whether roots reach an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reachability {
+    /// They do.
+    Live,
+    /// They do not: a collection would free it.
+    Dead,
+}
+
+/// Counts live or dead objects by type, from the graph of all objects.
+fn reached(session: &Session<'_>, reach: Reachability, name: Option<&Regex>) -> HeapStatReport {
+    let mut report = HeapStatReport { reach: Some(ReachRow::default()), ..HeapStatReport::default() };
+    let mut not_read = Vec::new();
+    with_retained(session, |retained, names, rooted| {
+        let sums: Vec<(TypeIndex, Tally)> = match reach {
+            Reachability::Live => retained.types(0).into_iter().map(|sum| (sum.kind, sum.own)).collect(),
+            Reachability::Dead => retained.unreachable().into_iter().collect(),
+        };
+        for (kind, tally) in sums.into_iter().filter(|(_, tally)| tally.count > 0) {
+            let Some(info) = names.heap.type_info(kind) else { continue };
+            let title = names.of_kind(kind);
+            if name.is_none_or(|name| name.is_match(&title)) {
+                let method_table = info.address;
+                let (count, size) = (tally.count, tally.size);
+                report.types.push(TypeRow {
+                    method_table,
+                    name: title.to_string().into(),
+                    count,
+                    size,
+                    ..TypeRow::default()
+                });
+            }
+        }
+        not_read.extend(rooted.not_read.iter().cloned());
+    });
+    report.types.sort_unstable_by(|a, b| b.size.cmp(&a.size).then(a.method_table.cmp(&b.method_table)));
+    report.total = report.types.iter().fold(ObjectsRow::default(), |sum, t| sum.plus(t.count, t.size));
+    report.reach = Some(ReachRow { live: reach == Reachability::Live, not_read });
+    report
 }
 
 /// Counts the objects of all managed heaps by type.
 pub fn heapstat(session: &Session<'_>, options: &HeapStatOptions, progress: &Progress) -> HeapStatReport {
     session.process.target().expect_scan();
+    if let Some(reach) = options.reach {
+        return reached(session, reach, options.name.as_ref());
+    }
     let mut report = HeapStatReport { strings: options.strings.then(StringsRow::default), ..HeapStatReport::default() };
     let heaps: Vec<_> = session.runtimes().into_iter().filter_map(|runtime| Some((runtime, runtime.heap()?))).collect();
     let several = heaps.len() > 1;

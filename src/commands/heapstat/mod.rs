@@ -4,7 +4,7 @@ mod analysis;
 mod report;
 mod table;
 
-pub use analysis::{HeapStatOptions, heapstat};
+pub use analysis::{HeapStatOptions, Reachability, heapstat};
 pub use report::*;
 
 use crate::commands::command::{Command, answer, of_runtime};

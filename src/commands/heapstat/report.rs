@@ -23,6 +23,17 @@ pub struct HeapStatReport {
     pub lost: LostRow,
     /// Strings of equal content, with `--strings`.
     pub strings: Option<StringsRow>,
+    /// Which objects were counted, with `--live` or `--dead`. `null`: all.
+    pub reach: Option<ReachRow>,
+}
+
+/// Objects that were counted, by whether roots reach them.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct ReachRow {
+    /// Whether the live objects were counted. Otherwise the dead ones.
+    pub live: bool,
+    /// Roots and references that could not be read. Objects that only these retain count as dead.
+    pub not_read: Vec<String>,
 }
 
 /// A large block of free space.

@@ -8,6 +8,7 @@ use crate::addr::Addr;
 use crate::commands::heapstat::report::{FreeBlockRow, HeapStatReport, StringsRow};
 use crate::render::brief::RANKED_ROWS;
 use crate::render::document::{Cut, Document, TableBlock, percent};
+use crate::render::lines::not_read_line;
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Generation, TypeRow};
 use crate::sums::SaturatingSum;
@@ -33,6 +34,14 @@ impl Render for HeapStatReport {
             doc.line("no matching objects");
         } else {
             doc.table(type_table(self));
+        }
+        if let Some(reach) = &self.reach {
+            doc.line(match reach.live {
+                true => "objects that roots reach",
+                false if reach.not_read.is_empty() => "objects that no root reaches: a collection would free them",
+                false => "objects that no root reaches, of those that were read",
+            });
+            not_read_line(&mut doc, &reach.not_read);
         }
         if self.free.objects > 0 {
             // Share of the requested objects, if there are any.

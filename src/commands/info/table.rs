@@ -106,7 +106,8 @@ impl Render for InfoReport {
             .number("In core")
             .optional()
             .text("Kind")
-            .flexible("Build id")
+            // A build id that was cut finds no file.
+            .text("Build id")
             .optional_rank(2)
             .flexible("Path")
             .least(32);

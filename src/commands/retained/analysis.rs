@@ -166,7 +166,8 @@ impl View<'_, '_> {
         let live = &self.retained.live;
         let name = self.names.object(object).map(|(name, _)| name);
         let size = self.names.node(object).map(|n| n.counted_size);
-        let mut row = RetainedRow { object, name, size, ..RetainedRow::default() };
+        let title = self.names.heap.title(object);
+        let mut row = RetainedRow { object, name, title, size, ..RetainedRow::default() };
         if number == 0 {
             return row;
         }
@@ -175,6 +176,7 @@ impl View<'_, '_> {
         if let Some(dominator) = live.object(up) {
             row.dominator = Some(dominator);
             row.dominator_type = self.names.object(dominator).map(|(name, _)| name);
+            row.dominator_title = self.names.heap.title(dominator);
             row.dominator_field = self.field(dominator, object);
             return row;
         }

@@ -73,6 +73,8 @@ pub struct RetainedRow {
     /// Type.
     #[serde(rename = "type")]
     pub name: Option<Name>,
+    /// What the object is in the program, where the type does not say it: `globals of __main__`. `null` for others.
+    pub title: Option<String>,
     /// Bytes of the object itself.
     pub size: Option<u64>,
     /// Bytes that would be freed with it. `null` if it is unreachable.
@@ -81,6 +83,8 @@ pub struct RetainedRow {
     pub dominator: Option<Addr>,
     /// Type of the dominator.
     pub dominator_type: Option<Name>,
+    /// What the dominator is in the program, as `title` has it.
+    pub dominator_title: Option<String>,
     /// Field or element of the dominator that refers to it. `null` if other objects are between them.
     pub dominator_field: Option<Name>,
     /// If no object dominates it: the kind of the roots that retain it, or `several`.

@@ -134,7 +134,7 @@ fn total_lines(doc: &mut Document<'_>, report: &RetainedReport) {
 }
 
 fn object_lines(doc: &mut Document<'_>, object: &RetainedRow, dominators: &[RetainedRow]) {
-    let name = object.name.as_ref().map_or_else(|| "?".into(), Name::shown);
+    let name = titled(object.name.as_ref(), object.title.as_ref());
     let size = format!("{} bytes", exact_or_dash(object.size));
     // A block without a class has its size for a name.
     let what = if name.starts_with(&size) { name } else { format!("{name}, {size}") };
@@ -154,10 +154,16 @@ fn object_lines(doc: &mut Document<'_>, object: &RetainedRow, dominators: &[Reta
     }
 }
 
+/// The type of an object, after what it is in the program.
+fn titled(name: Option<&Name>, title: Option<&String>) -> String {
+    let name = name.map_or_else(|| "?".into(), Name::shown);
+    title.map_or(name.clone(), |title| format!("{title} ({name})"))
+}
+
 /// Describes what retains an object.
 fn holder(row: &RetainedRow) -> String {
     if let Some(dominator) = row.dominator {
-        let name = row.dominator_type.as_ref().map_or_else(|| "?".into(), Name::shown);
+        let name = titled(row.dominator_type.as_ref(), row.dominator_title.as_ref());
         let field = match &row.dominator_field {
             Some(field) if field.starts_with(['[', '(']) => format!(" {field}"),
             Some(field) => format!(" .{field}"),
@@ -212,7 +218,7 @@ fn object_table(report: &RetainedReport) -> TableBlock<'_> {
             o.object.to_string(),
             exact_or_dash(o.size),
             exact_or_dash(o.retained),
-            o.name.as_ref().map_or_else(|| "?".into(), Name::shown),
+            titled(o.name.as_ref(), o.title.as_ref()),
             by,
         ]);
     }

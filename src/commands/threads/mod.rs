@@ -22,6 +22,7 @@
 //! ```
 
 mod analysis;
+mod library_runs;
 mod report;
 mod table;
 mod tree;

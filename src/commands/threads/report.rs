@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,6 +23,9 @@ pub struct ThreadsReport {
     pub executors: Vec<ExecutorRow>,
     /// Findings: deadlocks, and locks that many threads wait for.
     pub findings: Vec<Finding>,
+    /// Names of the files that contain a runtime and nothing of the program.
+    #[serde(skip)]
+    pub runtime_libraries: BTreeSet<String>,
 }
 
 /// Threads with the same stack.

@@ -1,10 +1,11 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
 
 use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::bytes::printable;
+use crate::commands::threads::library_runs;
 use crate::commands::threads::report::{ThreadsReport, VirtualThreadRow, VirtualThreads};
 use crate::commands::threads::tree::{Branch, fold, tree};
 use crate::map::Confidence;
@@ -69,7 +70,7 @@ impl Render for ThreadsReport {
                 doc.each(branches.len(), move |i| {
                     let mut part = Document::default();
                     if let Some(branch) = branches.get(i) {
-                        show_branch(&mut part, branch, &rows);
+                        show_branch(&mut part, branch, &rows, &self.runtime_libraries);
                     }
                     part
                 });
@@ -337,14 +338,19 @@ fn frame_line(frame: &FrameRow, times: usize) -> String {
     format!("  {ip} {}{offset}{place}{trust}{times}", frame.shown())
 }
 
-fn show_branch(doc: &mut Document<'_>, branch: &Branch<'_>, rows: &HashMap<u32, &ThreadRow>) {
+fn show_branch(
+    doc: &mut Document<'_>,
+    branch: &Branch<'_>,
+    rows: &HashMap<u32, &ThreadRow>,
+    libraries: &BTreeSet<String>,
+) {
     let indent = " ".repeat((branch.depth * INDENT).min(MAX_INDENT));
     if branch.depth == 0 {
         doc.line("");
     }
     let mut named: Vec<(String, usize)> = Vec::new();
-    for (frame, doubt) in &branch.frames {
-        let title = format!("{}{}", frame.shown(), FrameRow::mark(*doubt));
+    for line in library_runs::lines(&branch.frames, libraries) {
+        let title = format!("{}{}", line.text, FrameRow::mark(line.doubt));
         match named.last_mut() {
             Some((last, times)) if *last == title => *times += 1,
             _ => named.push((title, 1)),

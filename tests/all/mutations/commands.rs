@@ -59,6 +59,11 @@ pub const COMMANDS: &[(&str, Command)] = &[
             rng,
         )
     }),
+    ("stackobjects", |o, rng| o.show("stackobjects", commands::stackobjects(&o.session, None), rng)),
+    ("threadpool", |o, rng| o.show("threadpool", commands::threadpool(&o.session), rng)),
+    ("requests", |o, rng| o.show("requests", commands::requests(&o.session, rng.below(2) == 0), rng)),
+    ("timers", |o, rng| o.show("timers", commands::timers(&o.session), rng)),
+    ("collections", collections),
     ("gcroot", gcroot),
     ("retained", retained),
     ("heapstat", heapstat),
@@ -218,7 +223,7 @@ fn stacks(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 
 fn objects(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let name = Regex::new("String|Task|Lab").map_err(|e| e.to_string())?;
-    let report = commands::objects(&o.session, &name);
+    let report = commands::objects(&o.session, Some(&name), None);
     if report.more == 0 && report.objects.iter().map(|x| x.size).sum::<u64>() != report.size {
         return Err(format!("objects are not {} bytes together", report.size));
     }
@@ -252,6 +257,15 @@ fn heapstat(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 }
 
 /// Live and unreachable objects are those of the heap, and what is kept is no more.
+fn collections(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
+    let report = commands::collections(&o.session);
+    let bytes = report.types.iter().fold(0_u64, |sum, row| sum.saturating_add(row.sums.bytes));
+    if bytes != report.total.bytes || report.total.empty_bytes > report.total.bytes {
+        return Err(format!("collections do not add up: {bytes} and {:?}", report.total));
+    }
+    o.show("collections", report, rng)
+}
+
 fn retained(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let heap = commands::heapstat(&o.session, &HeapStatOptions::default(), &o.silent);
     let options = RetainedOptions { top: 100, ..RetainedOptions::default() };

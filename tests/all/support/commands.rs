@@ -33,13 +33,18 @@ pub const EXAMPLES: &[(&str, &[&str], bool)] = &[
     ("maddress", &[], true),
     ("stacks", &["--zero-fill"], true),
     ("threads", &[], true),
+    ("stackobjects", &[], false),
     ("async", &[], false),
+    ("threadpool", &[], false),
+    ("requests", &[], false),
+    ("timers", &[], false),
     ("heap", &["--loader"], false),
     ("heapstat", &["--strings"], true),
     ("objects", &["--type", "."], false),
     ("object", &["0x400000"], false),
     ("gcroot", &["--type", "."], true),
     ("retained", &[], true),
+    ("collections", &[], true),
     ("handles", &[], false),
     ("finalizers", &[], false),
     ("syncblocks", &[], false),
@@ -88,6 +93,7 @@ pub const AARCH64: &str = "native-aarch64-qemu.core";
 pub const CREATEDUMP: &str = "dotnet31-createdump.core";
 pub const GCORE: &str = "dotnet31-gcore.core";
 pub const PENDING: &str = "dotnet31-pending.core";
+pub const VIRTUAL: &str = "java25-virtual.core";
 pub const OBJECTS: &str = "dotnet8-objects.core";
 pub const THREADS: &str = "dotnet8-threads.core";
 pub const METHODS: &str = "dotnet8-methods.core";
@@ -160,6 +166,10 @@ pub const RUNS: &[Run] = &[
     run(&["threads", GLIBC]).json("/threads/0/frames/0"),
     run(&["threads", THREADS]).csv(""),
     run(&["threads", "--tid", "20805", THREADS]).csv("/threads/0/frames"),
+    run(&["stackobjects", OBJECTS]).json("/objects/0").csv("/objects").table(),
+    run(&["threadpool", VIRTUAL]).json("/pools/0").csv("/pools").table(),
+    run(&["requests", OBJECTS]).json("/servers").csv("/requests"),
+    run(&["timers", PENDING]).json("/unread/0").csv("/timers"),
     run(&["async", "--all", PENDING]).json("/chains/0/frames/0").csv(""),
     run(&["heap", CREATEDUMP]).csv("/segments"),
     run(&["heap", "--loader", CREATEDUMP]).json("/core/runtimes/0").csv("/loader").table(),
@@ -177,6 +187,8 @@ pub const RUNS: &[Run] = &[
     run(&["gcroot", "--type", "^app", CREATEDUMP]).json("/groups/0").csv(""),
     run(&["retained", "--top", "5", CREATEDUMP]).json("/types/0").csv("").table(),
     run(&["retained", "--object", "0x7f61f606c590", CREATEDUMP]).json("/object").csv(""),
+    run(&["collections", OBJECTS]).json("/types/0").csv("/types").table(),
+    run(&["heapstat", "--live", OBJECTS]).json("/reach").csv("/types"),
     run(&["handles", CREATEDUMP]).json("/handles/0").csv("/handles").table(),
     run(&["handles", OBJECTS]).table(),
     run(&["finalizers", CREATEDUMP]).json("/types/0").csv("/objects").table(),

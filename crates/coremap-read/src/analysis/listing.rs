@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
+use crate::addr::AddrRange;
 use crate::diag::WarningCode;
 use crate::limits;
 use crate::process::Process;
@@ -12,11 +13,12 @@ use crate::runtimes::api::{Heap, HeapRange, ManagedRuntime, TypeIndex, UnwalkedR
 use crate::sums::SaturatingAdd;
 use crate::units::exact;
 
-/// Objects whose type satisfies `pick`, by address, and the number of objects that were not listed.
+/// Objects in `range` whose type satisfies `pick`, by address, and the number of objects that were not listed.
 pub fn list(
     process: &Process,
     runtime: &dyn ManagedRuntime,
     heap: &dyn Heap,
+    range: Option<AddrRange>,
     pick: &(dyn Fn(TypeIndex) -> bool + Sync),
 ) -> (Vec<ListedObject>, u64) {
     struct Listing {
@@ -28,7 +30,13 @@ pub fn list(
     let fresh = || Listing { known: HashMap::new(), out: Vec::new(), more: 0, losses: UnwalkedRanges::default() };
     let of_part = |mut share: Listing, part: &HeapRange| {
         let Listing { known, out, more, losses } = &mut share;
+        if range.is_some_and(|range| range.intersect(&part.range).is_none()) {
+            return share;
+        }
         heap.walker().walk(part, losses, &mut |object| {
+            if range.is_some_and(|range| !range.contains(object.addr)) {
+                return;
+            }
             let name = known
                 .entry(object.kind.0)
                 .or_insert_with(|| pick(object.kind).then(|| heap.type_name(object.kind).into()));

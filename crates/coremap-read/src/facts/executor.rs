@@ -18,6 +18,8 @@ pub struct ExecutorRow {
     pub workers: Option<u32>,
     /// Number of threads that run work. `null` if it could not be read.
     pub busy: Option<u32>,
+    /// Number of threads up to which one is added at once. `null` if it could not be read.
+    pub min_workers: Option<u32>,
     /// Maximum number of threads. `null` if it could not be read.
     pub max_workers: Option<u32>,
     /// Its threads by system id, as far as they are known.

@@ -11,6 +11,7 @@ mod name;
 mod object;
 mod runtime;
 mod threads;
+mod timer;
 
 pub use code::InlinedRow;
 pub use executor::{ExecutorRow, QueuedRow};
@@ -25,3 +26,4 @@ pub use object::{
 pub use runtime::RuntimeRow;
 pub use threads::FrameNames;
 pub use threads::{FrameRow, HeldRow, SyscallRow, ThreadRow, ThrownRow, WaitOwnerRow, WaitRow};
+pub use timer::TimerRow;

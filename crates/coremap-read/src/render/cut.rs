@@ -12,18 +12,51 @@ pub fn shorten(cell: &str, width: usize, cut: Cut) -> String {
     }
     let room = width.saturating_sub(1);
     match cut {
-        Cut::Start => format!("…{}", tail(cell, room)),
-        Cut::End => format!("{}…", head(cell, room)),
+        Cut::Start => format!("…{}", whole_tail(cell, tail(cell, room))),
+        Cut::End => format!("{}…", whole_head(cell, head(cell, room))),
         // The end distinguishes names better than the start.
         Cut::Middle => {
-            let first = head(cell, room * 2 / 5).trim_end();
-            format!("{first}…{}", tail(cell, room - first.width()).trim_start())
+            let first = whole_head(cell, head(cell, room * 2 / 5)).trim_end();
+            format!("{first}…{}", whole_tail(cell, tail(cell, room - first.width())).trim_start())
         }
         Cut::Ends => {
             let room = width.saturating_sub(2);
             format!("…{}…", head(tail(cell, whole - (whole - room) / 2), room))
         }
     }
+}
+
+/// Whether a word or number ends between two characters.
+fn is_boundary(before: char, after: char) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let is_point = |c: char| matches!(c, ',' | '.');
+    let in_number = before.is_ascii_digit() && is_point(after) || is_point(before) && after.is_ascii_digit();
+    !in_number && (!is_word(before) || !is_word(after) || (before.is_lowercase() && after.is_uppercase()))
+}
+
+/// The prefix `part` of `text` without a word that it has the beginning of only. All of it, if that is one word.
+fn whole_head<'t>(text: &str, part: &'t str) -> &'t str {
+    let rest = text.get(part.len()..).unwrap_or_default();
+    let after = rest.chars().next();
+    let mut ends = part.char_indices().rev().scan(after, |next, (at, c)| {
+        let is_end = next.is_none_or(|next| is_boundary(c, next));
+        *next = Some(c);
+        Some((at + c.len_utf8(), is_end))
+    });
+    let end = ends.find_map(|(end, is_end)| is_end.then_some(end));
+    end.and_then(|end| part.get(..end)).filter(|short| short.len() * 2 >= part.len()).unwrap_or(part)
+}
+
+/// The suffix `part` of `text` without a word that it has the end of only. All of it, if that is one word.
+fn whole_tail<'t>(text: &str, part: &'t str) -> &'t str {
+    let mut before = text.get(..text.len() - part.len()).unwrap_or_default().chars().next_back();
+    for (at, c) in part.char_indices() {
+        if before.is_none_or(|before| is_boundary(before, c)) {
+            return part.get(at..).filter(|short| short.len() * 2 >= part.len()).unwrap_or(part);
+        }
+        before = Some(c);
+    }
+    part
 }
 
 /// Width of a printable text in columns.
@@ -64,6 +97,12 @@ mod tests {
         let doing = "Monitor.Wait ← Lab.Parking.Park";
         assert_eq!(shorten(doing, 21, Cut::Middle), "Monitor.…Parking.Park");
         assert_eq!(shorten("<<<<<<<<<<needle>>>>>>>>>>", 12, Cut::Ends), "…<<needle>>…");
+        // Words and numbers are not cut, unless little else would be left.
+        let method = "AsyncTaskMethodBuilder<VoidTaskResult>+AsyncStateMachineBox<Shop.Desk+<Pay>d__3>";
+        assert_eq!(shorten(method, 44, Cut::Middle), "AsyncTaskMethod…Box<Shop.Desk+<Pay>d__3>");
+        assert_eq!(shorten("has 24,999 objects", 9, Cut::End), "has …");
+        assert_eq!(shorten("retained by Shop.Orders.Index", 20, Cut::End), "retained by Shop.…");
+        assert_eq!(shorten("abcdefghijklmnop", 8, Cut::End), "abcdefg…");
         for cut in [Cut::Start, Cut::Middle, Cut::End, Cut::Ends] {
             for width in 1..40 {
                 // The result is never wider than requested, even with wide characters.

@@ -2,6 +2,7 @@
 
 use crate::diag::Warning;
 use crate::render::document::{CRITICAL, CRITICAL_WORD, Document, INFO, WARNING, WARNING_WORD};
+use crate::render::generics::shorten_generics;
 use crate::report::{CoreRow, Finding, Severity, StackRootsRow};
 use crate::units::{count, exact, human, round};
 
@@ -109,9 +110,9 @@ pub fn triaged(doc: &mut Document<'_>, finding: &Finding, place: Place) {
     let amount: Vec<String> = [finding.bytes.map(round), share, within].into_iter().flatten().collect();
     let amount = if finding.bytes.is_some() { format!("{}: ", amount.join(", ")) } else { String::new() };
     doc.line(String::new());
-    doc.titled(format!("{mark}{amount}{}", finding.text), indent);
+    doc.titled(format!("{mark}{amount}{}", shorten_generics(&finding.text)), indent);
     let sure = finding.confidence.map_or_else(String::new, |c| format!(" ({})", c.name()));
-    doc.line(format!("{:indent$}Evidence: {}{sure}", "", finding.evidence));
+    doc.line(format!("{:indent$}Evidence: {}{sure}", "", shorten_generics(&finding.evidence)));
     if let Some(command) = &finding.command {
         // The command is copied, so it is never wrapped.
         doc.unwrapped(format!("{:indent$}{command}", ""));

@@ -24,6 +24,9 @@ pub trait List {
     /// are ascending, missing values last. Stable: equal rows, and rows without this column, stay in order.
     fn sort_by_column(&mut self, column: &str);
 
+    /// Whether a row has a value in this column. `None` if there are no rows.
+    fn has_column(&self, column: &str) -> Option<bool>;
+
     /// Removes all but the first `most` rows. Returns how many were removed.
     fn cut(&mut self, most: usize) -> usize;
 }
@@ -31,6 +34,10 @@ pub trait List {
 impl<T: Serialize> List for Vec<T> {
     fn sort_by_column(&mut self, column: &str) {
         self.sort_by_cached_key(|row| Key::of(row, column));
+    }
+
+    fn has_column(&self, column: &str) -> Option<bool> {
+        (!self.is_empty()).then(|| self.iter().any(|row| Key::of(row, column) != Key::Missing))
     }
 
     fn cut(&mut self, most: usize) -> usize {
@@ -111,34 +118,40 @@ pub struct Listed<R> {
     /// Rows that were removed, of lists that are no tables.
     #[serde(skip)]
     omitted: usize,
+    /// The column to sort by, if no row has a value in it.
+    #[serde(skip)]
+    missing: Option<String>,
 }
 
 impl<R: Listing> Listed<R> {
     /// Sorts `report` by `column`. Its tables have `top` rows (0: all; `None`: each table's default). If `cut` is set,
     /// so do JSON and CSV.
     pub fn new(mut report: R, column: Option<&str>, top: Option<usize>, cut: bool) -> Listed<R> {
-        sort(&mut report, column);
+        let missing = sort(&mut report, column);
         if let Some(most) = top.filter(|&most| cut && most > 0) {
             for list in report.lists() {
                 list.cut(most);
             }
         }
-        Listed { report, top, omitted: 0 }
+        Listed { report, top, omitted: 0, missing }
     }
 
     /// Sorts `report` by `column` and cuts its lists to `top` rows (0: all), in all forms. For lists that are no tables.
     pub fn cut(mut report: R, column: Option<&str>, top: Option<usize>) -> Listed<R> {
-        sort(&mut report, column);
+        let missing = sort(&mut report, column);
         let most = top.filter(|&most| most > 0);
         let omitted = most.map_or(0, |most| report.lists().into_iter().map(|list| list.cut(most)).max().unwrap_or(0));
-        Listed { report, top, omitted }
+        Listed { report, top, omitted, missing }
     }
 }
 
-fn sort(report: &mut impl Listing, column: Option<&str>) {
-    if let Some(column) = column {
-        report.lists().into_iter().for_each(|list| list.sort_by_column(column));
-    }
+/// Sorts `report` by `column`. Returns the column if no row has a value in it.
+fn sort(report: &mut impl Listing, column: Option<&str>) -> Option<String> {
+    let column = column?;
+    let mut lists = report.lists();
+    let has: Vec<bool> = lists.iter().filter_map(|list| list.has_column(column)).collect();
+    lists.iter_mut().for_each(|list| list.sort_by_column(column));
+    (!has.is_empty() && !has.contains(&true)).then(|| column.to_owned())
 }
 
 impl<R> Deref for Listed<R> {
@@ -165,6 +178,10 @@ impl<R: Render> Render for Listed<R> {
 
     fn lists_warnings(&self) -> bool {
         self.report.lists_warnings()
+    }
+
+    fn missing_column(&self) -> Option<&str> {
+        self.missing.as_deref()
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -219,5 +236,35 @@ mod tests {
             rows.sort_by_column(column);
             assert_eq!(rows.iter().map(|r| r.name).collect::<String>(), order, "{column}");
         }
+    }
+
+    #[derive(Serialize)]
+    struct Report(Vec<Row>);
+
+    impl Render for Report {
+        fn document(&self) -> Document<'_> {
+            Document::default()
+        }
+
+        fn csv(&self, _: &mut dyn Write) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Listing for Report {
+        fn lists(&mut self) -> Vec<&mut dyn List> {
+            vec![&mut self.0]
+        }
+    }
+
+    #[test]
+    fn a_column_without_any_value_is_reported() {
+        let missing = |rows: Vec<Row>, column| Listed::new(Report(rows), column, None, false).missing;
+        assert_eq!(missing(rows(), Some("size")), None);
+        let unknown = || rows().into_iter().map(|row| Row { size: None, ..row }).collect::<Vec<_>>();
+        assert_eq!(missing(unknown(), Some("size")).as_deref(), Some("size"));
+        assert_eq!(missing(unknown(), None), None);
+        // Without rows there is nothing to sort.
+        assert_eq!(missing(Vec::new(), Some("size")), None);
     }
 }

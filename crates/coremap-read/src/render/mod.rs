@@ -10,6 +10,7 @@ pub mod clusters;
 pub mod cut;
 #[doc(hidden)]
 pub mod document;
+mod generics;
 mod json;
 #[doc(hidden)]
 pub mod lines;
@@ -48,6 +49,11 @@ pub trait Render: Serialize {
     /// Whether its table ends with the warnings. They are then not on stderr.
     fn lists_warnings(&self) -> bool {
         false
+    }
+
+    /// The column that it was to be sorted by, if it was not computed.
+    fn missing_column(&self) -> Option<&str> {
+        None
     }
 
     /// Writes the main rows as CSV.

@@ -54,8 +54,8 @@ impl Render for ObjectReport {
             if fields.is_empty() {
                 continue;
             }
-            let mut table = TableBlock::default().number("Offset").type_name("Type").least(20).text(title);
-            table = table.flexible("Value").least(VALUE).cut(Cut::End);
+            let mut table = TableBlock::default().text(title).flexible("Value").least(VALUE).cut(Cut::End);
+            table = table.type_name("Type").least(20).number("Offset").optional();
             field_rows(&mut table, fields, "");
             doc.line("");
             doc.table(table);
@@ -216,12 +216,12 @@ fn field_rows(table: &mut TableBlock, fields: &[FieldRow], within: &str) {
             threads => format!("in {} threads", threads.len()),
         };
         let offset = if within.is_empty() { format!("{:#x}", f.offset) } else { format!("+{:#x}", f.offset) };
-        table.rows.push(vec![offset, f.kind.clone().unwrap_or_else(|| "-".into()), name.clone(), shown]);
+        table.rows.push(vec![name.clone(), shown, f.kind.clone().unwrap_or_else(|| "-".into()), offset]);
         if apart {
             field_rows(table, &f.fields, &format!("{name}."));
         }
         for t in &f.threads {
-            table.rows.push(vec![String::new(), String::new(), format!("  of {}", thread(t)), thread_value(t)]);
+            table.rows.push(vec![format!("  of {}", thread(t)), thread_value(t), String::new(), String::new()]);
         }
     }
 }

@@ -110,9 +110,17 @@ impl ClusterRow {
             (Some(symbol), _, _) => symbol.clone(),
             (_, Some(0), _) => "zeros".into(),
             (_, Some(byte), _) => format!("all 0x{byte:02x}"),
-            (_, _, Some(word)) => word.to_string(),
+            (_, _, Some(word)) => self.tag(word).unwrap_or_else(|| word.to_string()),
             _ => "(differs)".into(),
         }
+    }
+
+    /// The first word as text, if all its bytes are printable. `None` if only one block begins with it: that may be
+    /// data of its own, and is not the mark of a format.
+    fn tag(&self, word: Addr) -> Option<String> {
+        let bytes = word.get().to_le_bytes();
+        let text = str::from_utf8(&bytes).ok().filter(|text| text.bytes().all(|b| (0x20..0x7f).contains(&b)))?;
+        (self.count > 1).then(|| format!("\"{text}\""))
     }
 }
 
@@ -131,4 +139,20 @@ pub struct ChunkRow {
     pub arena: Option<Addr>,
     /// The list or cache of malloc that contains it.
     pub r#where: ChunkPlace,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_several_blocks_begin_with_is_shown_as_text() {
+        let begins =
+            |word, count| ClusterRow { first_word: Some(Addr::new(word)), count, ..ClusterRow::default() }.begins();
+        assert_eq!(begins(0x6574_692f_2054_4547, 2), "\"GET /ite\"");
+        // The beginning of a single block may be a secret.
+        assert_eq!(begins(0x6574_692f_2054_4547, 1), "0x6574692f20544547");
+        assert_eq!(begins(0x7f3a_e000_0030, 5), "0x7f3ae0000030");
+        assert_eq!(begins(0x0a74_692f_2054_4547, 5), "0xa74692f20544547");
+    }
 }

@@ -20,6 +20,7 @@ pub const FINDING_IDS: &[(&str, &str)] = &[
     ("containers", "The lists, dicts and sets that retain most, and the variables that refer to them."),
     ("crash", "The signal that terminated the process."),
     ("deadlock", "Threads that wait for each other's locks."),
+    ("empty-collections", "Empty slots of lists, queues and hash tables, and the fields that refer to most of them."),
     ("equal-strings", "Many strings with equal content."),
     ("event-buffers", "Buffers of open diagnostics sessions of .NET (EventPipe), and whether somebody reads them."),
     ("exceptions", "Thrown exceptions that are still on the heap."),

@@ -20,7 +20,8 @@ mod sums;
 pub use crate::facts::{
     CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, ExecutorRow,
     FieldRow, Finding, FrameRow, HeldRow, InlinedRow, InvolvedBlockRow, LastWordsRow, Name, ObjectReport, OperandRow,
-    QueuedRow, RuntimeRow, Severity, SyscallRow, ThreadRow, ThreadValueRow, ThrownRow, TraceRow, WaitOwnerRow, WaitRow,
+    QueuedRow, RuntimeRow, Severity, SyscallRow, ThreadRow, ThreadValueRow, ThrownRow, TimerRow, TraceRow,
+    WaitOwnerRow, WaitRow,
 };
 #[doc(hidden)]
 pub use crate::facts::{FrameNames, Shown};

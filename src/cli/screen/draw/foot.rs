@@ -66,7 +66,9 @@ fn labelled(what: &str, told: &str, width: usize) -> Vec<Line<'static>> {
 
 pub(super) fn draw(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let width = usize::from(area.width);
-    let text = if state.typing {
+    let text = if let Some(address) = &state.going {
+        format!("address: {}_   (Enter: show, Esc: cancel)", printable(address))
+    } else if state.typing {
         let (what, typed) = match &state.page {
             Some(page) => ("find", &page.find),
             None => ("filter", state.places().last().map(|place| &place.filter).unwrap_or(&state.core)),
@@ -92,6 +94,7 @@ fn doing(state: &State) -> Option<String> {
         Part::Types => "types",
         Part::Threads => "threads",
         Part::Malloc => "malloc",
+        Part::Retained => "retained sizes",
     };
     let (words, share) = making.doing;
     let share = share.map_or_else(String::new, |share| format!(" {:.0} %", share * 100.0));

@@ -61,9 +61,10 @@ pub(super) fn draw(state: &mut State, frame: &mut Frame<'_>, area: Rect) {
     let last = state.places().last();
     let mut cursor = last.map(|place| place.cursor.clone()).unwrap_or_default();
     let here = cursor.at;
+    let brief = brief(state, level, &form, room);
     let height = |at: usize| {
         let row = state.seen.get(at).and_then(|at| level.rows.get(*at));
-        row.map_or(1, |row| names(level, row, &form, at == here).len())
+        row.map_or(1, |row| names(level, row, &form, if at == here { usize::MAX } else { brief }).len())
     };
     cursor.scroll(room, &height);
     if state.seen.is_empty() {
@@ -74,7 +75,7 @@ pub(super) fn draw(state: &mut State, frame: &mut Frame<'_>, area: Rect) {
     let shown = state.seen.iter().enumerate().skip(cursor.top);
     let shown = shown.filter_map(|(at, row)| Some((at == cursor.at, level.rows.get(*row)?)));
     let rows: Vec<Line<'_>> =
-        shown.flat_map(|(here, row)| drawn(level, row, &form, here, state.theme.color)).take(room).collect();
+        shown.flat_map(|(here, row)| drawn(level, row, &form, (here, brief), state.theme.color)).take(room).collect();
     lines(frame, area, above.into_iter().chain(rows));
     state.room = room;
     state.place().cursor = cursor;
@@ -210,23 +211,35 @@ fn titles(level: &Level, form: &Form) -> String {
     format!("  {marks}{before}{}", level.name)
 }
 
-/// Lines of a sentence that is not selected.
+/// Minimum and maximum number of lines of a sentence that is not selected.
 const BRIEF: usize = 2;
+const MAX_BRIEF: usize = 12;
 
-/// Formats the name of a row, in as many lines as it takes.
-fn names(level: &Level, row: &Row, form: &Form, here: bool) -> Vec<String> {
+/// Number of lines of a sentence that is not selected: as many as fit if all rows are visible.
+fn brief(state: &State, level: &Level, form: &Form, room: usize) -> usize {
+    if !level.sentences || state.seen.len() > room {
+        return BRIEF;
+    }
+    let rows = state.seen.iter().filter_map(|at| level.rows.get(*at));
+    let heights: Vec<usize> = rows.map(|row| names(level, row, form, usize::MAX).len()).collect();
+    let fits = |brief: &usize| heights.iter().map(|lines| lines.min(brief)).sum::<usize>() <= room;
+    (BRIEF..=MAX_BRIEF).rev().find(fits).unwrap_or(BRIEF)
+}
+
+/// Formats the name of a row, in at most `limit` lines if it is a sentence.
+fn names(level: &Level, row: &Row, form: &Form, limit: usize) -> Vec<String> {
     if !level.sentences {
         return vec![text::cut(&row.name, form.name, level.cut)];
     }
     let mut lines = text::wrapped(&row.name, form.name);
-    if !here && lines.len() > BRIEF {
-        let rest = lines.split_off(BRIEF - 1).join(" ");
+    if lines.len() > limit {
+        let rest = lines.split_off(limit.saturating_sub(1)).join(" ");
         lines.push(text::fitted(&rest, form.name));
     }
     lines
 }
 
-fn drawn(level: &Level, row: &Row, form: &Form, here: bool, color: bool) -> Vec<Line<'static>> {
+fn drawn(level: &Level, row: &Row, form: &Form, (here, brief): (bool, usize), color: bool) -> Vec<Line<'static>> {
     let share = row.share.map_or_else(String::new, |share| format!("{:.1} %", share * 100.0));
     let drawn = row.share.map_or_else(|| " ".repeat(form.bar), |share| bar(share, form.bar));
     let cell = |at: usize, width: usize| {
@@ -261,7 +274,7 @@ fn drawn(level: &Level, row: &Row, form: &Form, here: bool, color: bool) -> Vec<
         };
         Line::from(spans).style(whole)
     };
-    names(level, row, form, here).into_iter().enumerate().map(line).collect()
+    names(level, row, form, if here { usize::MAX } else { brief }).into_iter().enumerate().map(line).collect()
 }
 
 #[cfg(test)]
@@ -299,7 +312,7 @@ mod tests {
         // At any width: no panic, and nothing but the bytes exceeds the screen.
         for width in 0..40 {
             let form = at(width);
-            assert!(drawn(&level, &level.rows[1], &form, true, true).len() == 1);
+            assert!(drawn(&level, &level.rows[1], &form, (true, BRIEF), true).len() == 1);
         }
         assert_eq!(at(200).bar, 2 * BAR);
         assert_eq!(form(&level, &[0, 1], 80, false).bar, 0);
@@ -309,7 +322,7 @@ mod tests {
     fn a_row_says_what_the_report_says() {
         let level = level();
         let form = form(&level, &[0, 1], 80, true);
-        let line = drawn(&level, &level.rows[0], &form, true, false)[0].to_string();
+        let line = drawn(&level, &level.rows[0], &form, (true, BRIEF), false)[0].to_string();
         assert_eq!(line.trim_end(), "> 3.00 MiB  75.0 % ███████▌        12  345.00 MiB  GCHeap");
         assert_eq!(titles(&level, &form), "   Written       %            Regions      Mapped  Kind");
     }

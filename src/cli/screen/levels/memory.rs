@@ -4,10 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use coremap::map::Kind;
+use coremap::map::kind_facts::{Contents, Subject};
 use coremap::program::units::{exact, human};
 use coremap::report::{Name, RegionRow};
 
-use crate::cli::screen::level::{Column, Level, Opens, Row, at};
+use crate::cli::screen::level::{Column, Level, Opens, Row, Sort, at};
 use crate::cli::screen::levels::View;
 use crate::cli::screen::look::Map;
 
@@ -95,6 +96,10 @@ pub(super) fn level(map: &Map, view: View<'_>) -> Option<Level> {
     let usual = known.first().copied().unwrap_or(Measure::InCore);
     let list = List { measure: view.measure.filter(|measure| known.contains(measure)).unwrap_or(usual) };
     let regions = || map.regions.regions.iter();
+    let asked = view.path.last().and_then(|key| regions().find(|region| at(region.start) == *key));
+    if let Some(region) = asked.filter(|region| has_objects(region)) {
+        return Some(asked_of(region));
+    }
     let level = match view.path {
         [] if view.grouping == 1 => list.of_regions(regions().collect(), true),
         [] => list.of_kinds(map),
@@ -117,6 +122,30 @@ pub(super) fn level(map: &Map, view: View<'_>) -> Option<Level> {
         }
     };
     Some(level.with_shares())
+}
+
+/// Whether objects of a managed runtime are in a region.
+fn has_objects(region: &RegionRow) -> bool {
+    region.kind.facts().subject == Subject::ManagedHeap && region.kind.facts().contents == Contents::Objects
+}
+
+/// Lists the commands for a region of a managed heap.
+fn asked_of(region: &RegionRow) -> Level {
+    let start = at(region.start);
+    let ask = |key: &str, name: &str, words: &[&str]| Row {
+        key: key.to_owned(),
+        name: name.to_owned(),
+        command: Some(words.iter().map(|&word| word.to_owned()).collect()),
+        opens: Opens::Command,
+        ..Row::default()
+    };
+    let rows = vec![
+        ask("types", "Objects by type", &["heapstat", "--region", &start]),
+        ask("objects", "List of the objects", &["objects", "--region", &start]),
+        ask("whatis", "What the region is, with the evidence", &["whatis", &start]),
+    ];
+    let note = format!("{} - {}, {}", region.start, region.end, region.detail);
+    Level { noun: "question", name: "Question", rows, sort: Sort::Given, note: Some(note), ..Level::default() }
 }
 
 /// Owner of a region: its file, or else its detail.
@@ -258,7 +287,7 @@ impl List {
         if let Some(file) = region.file.as_ref().filter(|file| **file != region.detail) {
             row.about.push(("file", file.to_string()));
         }
-        row.opens = Opens::Command;
+        row.opens = if has_objects(region) { Opens::Questions } else { Opens::Command };
         row.command = Some(vec!["whatis".into(), start]);
         row
     }

@@ -4,6 +4,7 @@
 mod findings;
 mod malloc;
 mod memory;
+mod retained;
 mod threads;
 mod types;
 
@@ -19,10 +20,11 @@ pub(super) enum Tab {
     Types,
     Threads,
     Malloc,
+    Retained,
 }
 
 impl Tab {
-    pub(super) const ALL: [Tab; 5] = [Tab::Findings, Tab::Memory, Tab::Types, Tab::Threads, Tab::Malloc];
+    pub(super) const ALL: [Tab; 6] = [Tab::Findings, Tab::Memory, Tab::Types, Tab::Threads, Tab::Malloc, Tab::Retained];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -31,6 +33,7 @@ impl Tab {
             Tab::Types => "Types",
             Tab::Threads => "Threads",
             Tab::Malloc => "Malloc",
+            Tab::Retained => "Retained",
         }
     }
 
@@ -42,13 +45,14 @@ impl Tab {
             Tab::Types => Part::Types,
             Tab::Threads => Part::Threads,
             Tab::Malloc => Part::Malloc,
+            Tab::Retained => Part::Retained,
         }
     }
 
     /// Returns the ways to group its rows, default first.
     pub(super) fn groupings(self) -> &'static [&'static str] {
         match self {
-            Tab::Findings | Tab::Types => &[""],
+            Tab::Findings | Tab::Types | Tab::Retained => &[""],
             Tab::Memory => &["by kind", "by region"],
             Tab::Threads => &["by thread", "by stack"],
             Tab::Malloc => &["by use", "by arena"],
@@ -72,8 +76,9 @@ pub(super) fn level(view: View<'_>, look: &Look) -> Option<Level> {
     match view.tab {
         Tab::Findings => findings::level(look),
         Tab::Memory => memory::level(look.map.as_deref()?, view),
-        Tab::Types => types::level(look.types.as_deref()?, view.path),
+        Tab::Types => types::level(look.types.as_deref()?, look.retained.as_deref(), view.path),
         Tab::Threads => threads::level(look.threads.as_deref()?, view.grouping),
         Tab::Malloc => malloc::level(look.malloc.as_deref()?, view.grouping, view.path),
+        Tab::Retained => retained::level(look.retained.as_deref()?, view.path),
     }
 }

@@ -1,6 +1,10 @@
 //! The lists of managed objects by type, and of the commands for one type.
 
+use std::collections::HashMap;
+
+use coremap::addr::Addr;
 use coremap::commands::heapstat::HeapStatReport;
+use coremap::commands::retained::RetainedReport;
 use coremap::program::units::{count, exact, human};
 use coremap::report::TypeRow;
 
@@ -12,8 +16,8 @@ const FREE: &str = "Free";
 /// String types, whose equal values can be counted.
 const STRINGS: [&str; 3] = ["System.String", "java.lang.String", "str"];
 
-pub(super) fn level(report: &HeapStatReport, path: &[String]) -> Option<Level> {
-    let Some(key) = path.first() else { return Some(all(report)) };
+pub(super) fn level(report: &HeapStatReport, retained: Option<&RetainedReport>, path: &[String]) -> Option<Level> {
+    let Some(key) = path.first() else { return Some(all(report, retained)) };
     report.types.iter().find(|kind| key_of(kind) == *key).map(asked_of)
 }
 
@@ -21,8 +25,13 @@ fn key_of(kind: &TypeRow) -> String {
     format!("{} {}", kind.method_table, kind.name)
 }
 
-fn all(report: &HeapStatReport) -> Level {
+fn all(report: &HeapStatReport, retained: Option<&RetainedReport>) -> Level {
     let tracked = report.types.iter().any(|kind| kind.tracked.is_some());
+    let retained = retained.filter(|retained| !retained.native);
+    let bytes: HashMap<(Addr, &str), u64> = retained
+        .into_iter()
+        .flat_map(|report| report.types.iter().map(|kind| ((kind.method_table, &*kind.name), kind.retained)))
+        .collect();
     let row = |kind: &TypeRow| {
         let mut about = vec![("bytes", exact(kind.size)), ("type at", kind.method_table.to_string())];
         let each = kind.size.checked_div(kind.count);
@@ -37,6 +46,11 @@ fn all(report: &HeapStatReport) -> Level {
         if tracked {
             cells.push(kind.tracked.map_or_else(|| "-".to_owned(), exact));
         }
+        if retained.is_some() {
+            cells.push(
+                bytes.get(&(kind.method_table, &*kind.name)).map_or_else(|| "-".to_owned(), |bytes| human(*bytes)),
+            );
+        }
         Row {
             key: key_of(kind),
             name: kind.name.to_string(),
@@ -45,7 +59,7 @@ fn all(report: &HeapStatReport) -> Level {
             cells,
             about,
             command: Some(vec!["heapstat".into(), "--type".into(), exactly(&kind.name)]),
-            opens: Opens::Level,
+            opens: Opens::Questions,
             ..Row::default()
         }
     };
@@ -53,7 +67,15 @@ fn all(report: &HeapStatReport) -> Level {
     if tracked {
         columns.push(Column::number("Tracked", 5));
     }
-    let mut note = format!("{} in {}", human(report.total.size), count(report.total.objects, "object"));
+    if retained.is_some() {
+        columns.push(Column::number("Retained", 1));
+    }
+    let objects = report.total.objects.saturating_sub(report.free.objects);
+    let size = report.total.size.saturating_sub(report.free.size);
+    let mut note = format!("{} in {}", human(size), count(objects, "object"));
+    if report.free.size > 0 {
+        note.push_str(&format!("; {} free between them", human(report.free.size)));
+    }
     if report.in_progress {
         note.push_str("; taken during a garbage collection: objects being moved are missed or counted twice");
     }
@@ -65,7 +87,8 @@ fn all(report: &HeapStatReport) -> Level {
         measure: "Bytes",
         name: "Type",
         columns,
-        rows: report.types.iter().map(row).collect(),
+        // Free space is no object.
+        rows: report.types.iter().filter(|kind| &*kind.name != FREE).map(row).collect(),
         note: Some(note),
         ..Level::default()
     }
@@ -88,11 +111,9 @@ fn asked_of(kind: &TypeRow) -> Level {
     };
     let name = exactly(&kind.name);
     let mut rows = Vec::new();
-    if &*kind.name != FREE {
-        rows.push(ask("roots", "Paths from roots to these objects, merged", &["gcroot", "--type", &name]));
-        rows.push(ask("retained", "Memory that these objects retain", &["retained", "--type", &name]));
-        rows.push(ask("objects", "List of the objects", &["objects", "--type", &name]));
-    }
+    rows.push(ask("roots", "Paths from roots to these objects, merged", &["gcroot", "--type", &name]));
+    rows.push(ask("retained", "Memory that these objects retain", &["retained", "--type", &name]));
+    rows.push(ask("objects", "List of the objects", &["objects", "--type", &name]));
     if STRINGS.contains(&&*kind.name) {
         rows.push(ask("strings", "Waste by equal strings", &["heapstat", "--strings"]));
     }

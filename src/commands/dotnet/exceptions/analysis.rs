@@ -41,7 +41,7 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
             let info = heap.method_table(kind).filter(|info| !info.free);
             info.is_some_and(|info| types.bases(info.address).into_iter().any(is_base))
         };
-        let (objects, mut more) = list(session.process, runtime, heap, &is_exception);
+        let (objects, mut more) = list(session.process, runtime, heap, None, &is_exception);
         if base.is_none() && types.modules().iter().any(|m| m.missing.is_some()) {
             session.process.diag.note(
                 WarningCode::Metadata,

@@ -54,7 +54,7 @@ pub(in crate::commands) fn collectible_objects(session: &Session<'_>) -> Vec<(Ad
             let info = heap.method_table(kind).filter(|info| !info.free);
             info.is_some_and(|info| types.module_of(info.address).is_ok_and(|module| modules.contains(&module)))
         };
-        let (objects, _) = list(session.process, runtime, heap, &is);
+        let (objects, _) = list(session.process, runtime, heap, None, &is);
         let named = objects.into_iter().map(|object| (object.address, object.name.shown().to_string()));
         out.extend(named.take(MAX_OBJECTS));
         // An object that represents such a type keeps it loaded as well.
@@ -196,7 +196,7 @@ fn unloading_contexts(session: &Session<'_>, runtime: &CoreClr<'_>) -> Vec<Strin
         let info = heap.method_table(kind).filter(|info| !info.free);
         info.is_some_and(|info| types.bases(info.address).into_iter().any(|at| types.display_name(at) == CONTEXT))
     };
-    let (objects, _) = list(session.process, runtime, heap, &is_context);
+    let (objects, _) = list(session.process, runtime, heap, None, &is_context);
     let mut names = ObjectNames::new(heap);
     let mut places: HashMap<Addr, HashMap<String, u64>> = HashMap::new();
     let mut out = Vec::new();

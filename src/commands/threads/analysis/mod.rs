@@ -129,7 +129,10 @@ pub(in crate::commands) fn with_waits(
     let process_cpu_ms = process.facts().cpu.map(millis);
     let pools = runtimes.iter().filter_map(|runtime| runtime.pending_tasks());
     let executors = pools.flat_map(|pools| pools.executors()).collect();
-    ThreadsReport { threads: out, process_cpu_ms, groups, virtual_threads, executors, findings }
+    let images = runtimes.iter().filter_map(|runtime| runtime.image());
+    let libraries = images.filter_map(|image| Some(module_at(process, image.start)?.name().to_owned()));
+    let runtime_libraries = libraries.collect();
+    ThreadsReport { threads: out, process_cpu_ms, groups, virtual_threads, executors, findings, runtime_libraries }
 }
 
 fn millis(time: Duration) -> u64 {

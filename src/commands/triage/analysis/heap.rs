@@ -18,7 +18,7 @@ use crate::commands::triage::analysis::outside::Outside;
 use crate::commands::triage::analysis::suspects::suspects;
 use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
 use crate::commands::triage::analysis::{Found, biggest, counted, plain};
-use crate::commands::{self, dotnet};
+use crate::commands::{self, collections, dotnet};
 use crate::map::Confidence;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity, TypeRow};
@@ -131,6 +131,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
                 Err(_) => findings.extend(suspects(session, retained, names, rooted, budget)),
             }
             findings.extend(graph.add(rooted, retained, strings.then_some(&report), progress));
+            findings.extend(collections::finding(session.process, retained, names, rooted));
         });
         (findings, keepers, graph, walked, labels, held_by, not_read)
     });

@@ -393,6 +393,11 @@ pub trait Heap: Sync {
         None
     }
 
+    /// What the object at `object` is in the program, in words: the globals of a module. `None` if its type says it.
+    fn title(&self, _object: Addr) -> Option<String> {
+        None
+    }
+
     /// Name of the static variable at `place`. Modules of the types `near` are searched first.
     fn static_at(&self, _place: Addr, _near: &[TypeIndex]) -> Option<Arc<str>> {
         None

@@ -70,6 +70,9 @@ pub trait PendingTasks: Sync {
     /// Pools with their workers and queues.
     fn executors(&self) -> Vec<ExecutorRow>;
 
+    /// Whether pools can be found. Otherwise an empty list proves nothing.
+    fn finds_executors(&self) -> bool;
+
     /// Semaphores that threads or tasks wait for, by address.
     fn semaphores(&self) -> &[PendingSemaphore];
 }

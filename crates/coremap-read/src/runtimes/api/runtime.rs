@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange};
 use crate::diag::WarningCode;
-use crate::facts::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
+use crate::facts::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, TimerRow, WaitRow};
 use crate::map::{Claims, Confidence, Kind};
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
@@ -308,6 +308,11 @@ pub trait ManagedRuntime: Sync {
 
     /// What it knows of the end of the process. `None` if nothing.
     fn last_words(&self) -> Option<&dyn LastWords> {
+        None
+    }
+
+    /// Its active timers. `None` if they are not read.
+    fn timers(&self) -> Option<Vec<TimerRow>> {
         None
     }
 

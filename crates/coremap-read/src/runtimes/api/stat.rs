@@ -2,10 +2,10 @@
 
 use rayon::prelude::*;
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::progress::Progress;
-use crate::runtimes::api::{FREE, Generation, Heap, HeapRange, TypeIndex, TypeInfo, UnwalkedRanges, Walker};
+use crate::runtimes::api::{FREE, Generation, Heap, HeapRange, Object, TypeIndex, TypeInfo, UnwalkedRanges, Walker};
 
 /// Size in bytes from which free blocks are listed, as SOS does.
 const LARGE_FREE: u64 = 512 << 10;
@@ -44,12 +44,22 @@ pub struct Selection {
     pub min: Option<u64>,
     /// Maximum size in bytes.
     pub max: Option<u64>,
+    /// Only objects that begin in this range.
+    pub range: Option<AddrRange>,
 }
 
 impl Selection {
     pub(super) fn includes(&self, heap_range: &HeapRange) -> bool {
         self.generation.is_none_or(|g| g == heap_range.generation.name)
             && self.heap.is_none_or(|h| h == heap_range.heap)
+            && self.range.is_none_or(|range| range.intersect(&heap_range.range).is_some())
+    }
+
+    /// Whether an object of a range that is included is one of them.
+    pub(super) fn has(&self, object: &Object) -> bool {
+        self.min.is_none_or(|min| object.size >= min)
+            && self.max.is_none_or(|max| object.size <= max)
+            && self.range.is_none_or(|range| range.contains(object.addr))
     }
 }
 
@@ -156,7 +166,6 @@ fn join(heap: &dyn Heap, shares: Vec<ThreadCounts<'_>>) -> HeapStat {
 fn count(share: &mut ThreadCounts<'_>, heap_range: &HeapRange, selection: &Selection) {
     let ThreadCounts { walker, tallies, blocks, unwalked } = share;
     let Some(tallies) = tallies.get_mut(usize::from(heap_range.generation.number)) else { return };
-    let (min, max) = (selection.min.unwrap_or(0), selection.max.unwrap_or(u64::MAX));
     let mut after_block = false;
     walker.walk(heap_range, unwalked, &mut |object| {
         if after_block && let Some(block) = blocks.last_mut() {
@@ -168,7 +177,7 @@ fn count(share: &mut ThreadCounts<'_>, heap_range: &HeapRange, selection: &Selec
             blocks.push(FreeBlock { addr: object.addr, size: object.size, generation, heap, next: None });
             after_block = true;
         }
-        if object.size < min || object.size > max {
+        if !selection.has(object) {
             return;
         }
         let index = object.kind.0 as usize;

@@ -153,7 +153,6 @@ fn each_batch(
     progress: &Progress,
     look: impl Fn(&[Object]) -> u64 + Sync,
 ) -> (Tally, u64) {
-    let (min, max) = (selection.min.unwrap_or(0), selection.max.unwrap_or(u64::MAX));
     let limit = QUEUE_DEPTH * rayon::current_num_threads();
     let (waiting, failed) = (&AtomicUsize::new(0), &AtomicU64::new(0));
     let look = &|batch: &[Object]| {
@@ -177,7 +176,7 @@ fn each_batch(
         let of_part = |(walker, batch): &mut (Box<dyn Walker + '_>, Vec<Object>), heap_range: &&HeapRange| {
             let mut total = Tally::default();
             walker.walk(heap_range, &mut UnwalkedRanges::default(), &mut |object| {
-                if object.kind != kind || object.size < min || object.size > max || !include(object.addr) {
+                if object.kind != kind || !selection.has(object) || !include(object.addr) {
                     return;
                 }
                 total.add(1, object.size);

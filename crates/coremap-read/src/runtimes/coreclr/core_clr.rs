@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
 use crate::diag::{WarningCode, was_read};
-use crate::facts::{FrameRow, ObjectReport, RuntimeRow, ThreadRow, ThrownRow, WaitRow};
+use crate::facts::{FrameRow, ObjectReport, RuntimeRow, ThreadRow, ThrownRow, TimerRow, WaitRow};
 use crate::map::kind_facts::Contents;
 use crate::map::{Claims, Confidence, Kind};
 use crate::memory::Memory;
@@ -349,6 +349,10 @@ impl ManagedRuntime for CoreClr<'_> {
             threads.filter_map(of).collect()
         };
         self.thread_objects.get_or_init(named).get(&object).cloned()
+    }
+
+    fn timers(&self) -> Option<Vec<TimerRow>> {
+        self.read_timers()
     }
 
     fn is_own_structure(&self, at: Addr) -> bool {

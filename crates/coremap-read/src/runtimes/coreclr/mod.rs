@@ -24,6 +24,7 @@ mod pending;
 mod runtime;
 pub mod tasks;
 mod threads;
+mod timers;
 mod types;
 
 pub use crate::runtimes::api::{Handle, Segment};

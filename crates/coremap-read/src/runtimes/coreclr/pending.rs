@@ -15,6 +15,9 @@ use crate::runtimes::coreclr::threads::{Places, Serving};
 use crate::runtimes::coreclr::{CodeAt, CoreClr};
 use crate::words::TaskEndKind;
 
+/// A class that each process has.
+pub(super) const THREAD: &str = "System.Threading.Thread";
+
 /// Type of the promise of Task.Delay, with or without a cancellation token (the name is a prefix of both).
 const DELAY: &str = "System.Threading.Tasks.Task+DelayPromise";
 
@@ -245,10 +248,16 @@ impl PendingTasks for CoreClr<'_> {
             address: pool.address,
             workers: pool.workers,
             busy: pool.busy,
+            min_workers: pool.min_workers,
             max_workers: pool.max_workers,
             tids: pool.tids.clone(),
             queued: pool.items.is_some().then_some(queued),
         }]
+    }
+
+    fn finds_executors(&self) -> bool {
+        // A pool is found by the statics of classes, which need the names of the core library.
+        self.types().core_class(THREAD).is_some()
     }
 
     fn semaphores(&self) -> &[PendingSemaphore] {

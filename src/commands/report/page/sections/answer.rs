@@ -97,7 +97,7 @@ fn findings(out: &mut Html, view: &View<'_>, findings: &[&Finding]) {
         out.open("p", &[("class", &"proof")]).text(format!("Evidence: {}. ", finding.evidence));
         out.leaf("a", &[("href", &format!("#{}", proof(finding, view)))], "Show details").close("p");
         if let Some(command) = &finding.command {
-            whole_command(out, command);
+            whole_command(out, view, command);
         }
         out.close("li");
     }

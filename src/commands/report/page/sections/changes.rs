@@ -10,6 +10,7 @@ use crate::commands::report::page::{Pair, View};
 use crate::commands::report::pictures::{Family, Look};
 use crate::commands::summary::{KindRow, SummaryReport};
 use crate::map::Kind;
+use crate::shell;
 use crate::sums::SaturatingSum;
 use crate::units::{exact, human};
 
@@ -23,7 +24,7 @@ pub(super) fn changes(out: &mut Html, view: &View<'_>) {
     findings(out, view, pair);
     types(out, pair);
     blocks(out, pair);
-    whole_command(out, &format!("coremap diff {} {}", pair.core.path, view.path));
+    whole_command(out, view, &format!("coremap diff {} {}", shell::quoted(&pair.core.path), view.path));
 }
 
 /// Returns `new` − `old`, saturating.

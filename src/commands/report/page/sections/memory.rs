@@ -1,5 +1,7 @@
 //! The sections on where the memory is: the treemap with its table, and the strip of addresses.
 
+use std::cmp::Reverse;
+
 use crate::commands::report::page::View;
 use crate::commands::report::page::html::Html;
 use crate::commands::report::page::sections::{command, left_out};
@@ -35,7 +37,9 @@ pub(super) fn memory(out: &mut Html, view: &View<'_>) {
         columns.push(("Resident", true));
     }
     let mut table = Table::new("kinds", "Kinds of memory", &columns);
-    for kind in &summary.kinds {
+    let mut kinds: Vec<_> = summary.kinds.iter().collect();
+    kinds.sort_by_key(|kind| Reverse(kind.written));
+    for kind in kinds {
         let mut cells = vec![
             Cell::Coloured(Family::of(kind.kind).class(), kind.kind.name().to_owned()),
             Cell::Count(Some(kind.count)),

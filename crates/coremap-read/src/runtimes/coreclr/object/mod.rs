@@ -1,5 +1,6 @@
 //! Shows one object with its fields, statics and elements.
 
+mod contents;
 mod special;
 mod values;
 

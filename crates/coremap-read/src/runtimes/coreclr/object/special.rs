@@ -28,8 +28,8 @@ const TASK_STATES: [(u32, TaskStatus); 7] = [
 const FIRST_USED: i64 = -1;
 
 /// Fields of an object, by name.
-struct Fields<'f> {
-    object: Addr,
+pub(super) struct Fields<'f> {
+    pub(super) object: Addr,
     fields: &'f [(String, &'f FieldDesc)],
 }
 
@@ -61,20 +61,23 @@ impl ReportBuilder<'_, '_> {
                 {
                     report.collection = self.table(&fields);
                 }
-                _ => {}
+                name => {
+                    report.collection = report.collection.take().or_else(|| self.contents(name, &fields));
+                    report.value = report.value.take().or_else(|| self.built_text(name, &fields));
+                }
             }
         }
     }
 
-    fn object_in(&self, fields: &Fields<'_>, name: &str) -> Option<Addr> {
+    pub(super) fn object_in(&self, fields: &Fields<'_>, name: &str) -> Option<Addr> {
         self.types().memory.ptr(fields.at(name)?).ok().filter(|o| !o.is_null())
     }
 
-    fn int(&self, fields: &Fields<'_>, name: &str) -> Option<u32> {
+    pub(super) fn int(&self, fields: &Fields<'_>, name: &str) -> Option<u32> {
         self.types().memory.u32(fields.at(name)?).ok()
     }
 
-    fn info(&mut self, object: Addr) -> Option<MethodTableInfo> {
+    pub(super) fn info(&mut self, object: Addr) -> Option<MethodTableInfo> {
         self.method_table(object).filter(|info| !info.free)
     }
 
@@ -128,12 +131,12 @@ impl ReportBuilder<'_, '_> {
         }
     }
 
-    fn length(&self, array: Addr) -> u64 {
+    pub(super) fn length(&self, array: Addr) -> u64 {
         u64::from(self.types().view("Array", array).u32("m_NumComponents").unwrap_or(0))
     }
 
     /// Address of an array's first element.
-    fn data_of(&mut self, array: Addr) -> Addr {
+    pub(super) fn data_of(&mut self, array: Addr) -> Addr {
         let base = self.info(array).map_or(0, |i| u64::from(i.base_size));
         array.saturating_add(base.saturating_sub(HEADER))
     }
@@ -220,7 +223,7 @@ impl ReportBuilder<'_, '_> {
     }
 }
 
-fn element(field: &FieldRow) -> ElementRow {
+pub(super) fn element(field: &FieldRow) -> ElementRow {
     ElementRow {
         value: field.value.clone(),
         object: field.object,

@@ -28,6 +28,6 @@ pub use find::HttpObjects;
 pub(super) use find::{AsyncObjects, TaskCollector};
 pub use links::{Awaits, End, Node, Tasks};
 pub use methods::AsyncMethods;
-pub(super) use pool::Pool;
+pub(super) use pool::{Pool, core_static_address};
 pub(super) use shapes::machine_of;
 pub(super) use suspended::innermost_of;

@@ -39,6 +39,7 @@ pub(in crate::runtimes::coreclr) struct Pool {
     pub(in crate::runtimes::coreclr) items: Option<Vec<Addr>>,
     pub(in crate::runtimes::coreclr) workers: Option<u32>,
     pub(in crate::runtimes::coreclr) busy: Option<u32>,
+    pub(in crate::runtimes::coreclr) min_workers: Option<u32>,
     pub(in crate::runtimes::coreclr) max_workers: Option<u32>,
     /// Threads that are workers, by system id.
     pub(in crate::runtimes::coreclr) tids: Vec<u32>,
@@ -60,16 +61,28 @@ impl Pool {
         }
         let counts = portable.and_then(|at| reader.counts(at));
         let half = |count: u64| (count & COUNT) as u32;
-        let max = |pool| reader.objects.u16(pool, "_maxThreads").map(u32::from);
+        let limit = |name| reader.objects.u16(portable?, name).map(u32::from);
         Some(Pool {
             address: portable,
             items: queue.map(|queue| reader.items(queue)),
             workers: counts.map(|counts| half(counts >> EXISTING_SHIFT)),
             busy: counts.map(half),
-            max_workers: portable.and_then(max),
+            min_workers: limit("_minThreads"),
+            max_workers: limit("_maxThreads"),
             tids: reader.workers(process),
         })
     }
+}
+
+/// Address of a static field of a class of the core library.
+pub(in crate::runtimes::coreclr) fn core_static_address(
+    types: &TypeSystem<'_>,
+    class: &str,
+    field: &str,
+) -> Option<Addr> {
+    let own = types.own_fields(types.core_class(class)?).ok()?;
+    let named = own.iter().find(|f| f.storage == FieldStorage::Static && types.field_name(f) == field)?;
+    types.static_address(named)
 }
 
 struct Reader<'t, 'p> {
@@ -81,12 +94,9 @@ struct Reader<'t, 'p> {
 }
 
 impl Reader<'_, '_> {
-    /// The object that a static field of a class of the core library refers to.
     fn static_object(&self, class: &str, field: &str) -> Option<Addr> {
-        let types = self.types;
-        let own = types.own_fields(types.core_class(class)?).ok()?;
-        let named = own.iter().find(|f| f.storage == FieldStorage::Static && types.field_name(f) == field)?;
-        types.memory.ptr(types.static_address(named)?).ok().filter(|at| !at.is_null())
+        let at = core_static_address(self.types, class, field)?;
+        self.types.memory.ptr(at).ok().filter(|at| !at.is_null())
     }
 
     /// PortableThreadPool._separated.counts.

@@ -43,6 +43,7 @@ pub(in crate::runtimes::cpython) use inner_frames::{FrameSpace, frame_space};
 pub use owned::OwnedKind;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, OnceLock};
 
 use crate::addr::{Addr, AddrRange};
@@ -90,6 +91,8 @@ pub struct Heap<'p> {
     tracked: HashMap<TypeIndex, u64>,
     strings: OnceLock<Option<TypeIndex>>,
     globals: OnceLock<HashMap<Addr, Arc<str>>>,
+    /// Names of modules by their dicts.
+    module_dicts: OnceLock<HashMap<Addr, String>>,
     small_blocks: OnceLock<Option<SmallBlockSums>>,
 }
 
@@ -127,6 +130,7 @@ impl<'p> Heap<'p> {
             tracked,
             strings,
             globals,
+            module_dicts: OnceLock::new(),
             small_blocks,
         })
     }
@@ -359,6 +363,21 @@ impl api::Heap for Heap<'_> {
 
     fn static_at(&self, place: Addr, _near: &[TypeIndex]) -> Option<Arc<str>> {
         self.globals().get(&place).cloned()
+    }
+
+    fn title(&self, object: Addr) -> Option<String> {
+        let modules = self.module_dicts.get_or_init(|| {
+            let all = self.runtime.interpreters.iter().flat_map(|at| self.runtime.modules(*at));
+            let mut dicts: HashMap<Addr, String> = HashMap::new();
+            // A module may be listed under several names, and `__main__` under its own.
+            all.for_each(|module| match dicts.entry(module.dict) {
+                Entry::Vacant(free) => drop(free.insert(module.name)),
+                Entry::Occupied(mut known) if module.name == "__main__" => drop(known.insert(module.name)),
+                Entry::Occupied(_) => {}
+            });
+            dicts
+        });
+        modules.get(&object).map(|module| format!("globals of {module}"))
     }
 
     fn statics(&self) -> HashMap<Addr, Arc<str>> {
