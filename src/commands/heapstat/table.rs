@@ -99,8 +99,7 @@ fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
         let known = tracked.then(|| t.tracked.map_or_else(String::new, exact));
         let runtime = several.then(|| t.runtime.as_deref().unwrap_or_default().to_owned());
         let (count, size) = (exact(t.count), exact(t.size));
-        let cells =
-            [Some(t.method_table.to_string()), Some(count), known, Some(size), runtime, Some(name(t))];
+        let cells = [Some(t.method_table.to_string()), Some(count), known, Some(size), runtime, Some(name(t))];
         table.rows.push(cells.into_iter().flatten().collect());
     }
     let known = tracked.then(|| exact(report.types.iter().filter_map(|t| t.tracked).saturating_sum()));

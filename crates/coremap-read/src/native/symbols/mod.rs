@@ -51,7 +51,11 @@ const VDSO: &str = "[vdso]";
 const DYNSYM: &str = "dynsym";
 
 /// Returns the symbols that an image exports under names with `prefix`: the rest of each name, and the address.
-pub(crate) fn exported_with_prefix(memory: &dyn Memory, image: &crate::image::elf::ElfImage, prefix: &str) -> Vec<(String, Addr)> {
+pub(crate) fn exported_with_prefix(
+    memory: &dyn Memory,
+    image: &crate::image::elf::ElfImage,
+    prefix: &str,
+) -> Vec<(String, Addr)> {
     Dynamic::read(memory, image, &Budget::new()).map_or_else(Vec::new, |d| d.with_prefix(memory, image.bias, prefix))
 }
 

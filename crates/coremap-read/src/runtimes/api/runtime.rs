@@ -9,9 +9,9 @@ use crate::map::{Claims, Confidence, Kind};
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
-    AllocationTraces, AsyncFunctions, BlockLabels, ClrGc, EventSession, ExceptionList, Heap, IsolateSizes, LastWords, LightFrame,
-    ListedMethods, LockList, ManagedCode, Mark, NamedStatics, OwnedBuffer, PendingTasks, RetainedSizes, Roots,
-    RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts, buffer_at,
+    AllocationTraces, AsyncFunctions, BlockLabels, ClrGc, EventSession, ExceptionList, Heap, IsolateSizes, LastWords,
+    LightFrame, ListedMethods, LockList, ManagedCode, Mark, NamedStatics, OwnedBuffer, PendingTasks, RetainedSizes,
+    Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts, buffer_at,
 };
 
 /// A thread as a runtime sees it.

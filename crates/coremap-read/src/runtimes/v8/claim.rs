@@ -4,6 +4,9 @@ use crate::addr::{Addr, AddrRange, union};
 use crate::map::{Claim, Claims, Confidence, Kind, Owner};
 use crate::runtimes::v8::vm::Vm;
 
+/// Maximum number of parts of a code range after the one with pages.
+const MAX_PARTS: usize = 4;
+
 pub(super) fn claim(vm: &Vm<'_>, claims: &mut Claims) {
     let owner = Owner::Module(vm.module as u32);
     let several = vm.isolates.len() > 1;
@@ -56,8 +59,20 @@ pub(super) fn code_reserves(vm: &Vm<'_>) -> Vec<(usize, AddrRange)> {
             ranges.push((isolate, entry.range));
         }
     }
-    ranges.sort();
-    ranges.dedup();
+    // The program's own builtins may be mapped into the range, which then has two parts.
+    let after = |at: Addr| base.entries.at(at).filter(|entry| entry.perms.is_some_and(|perms| perms.exec));
+    for (isolate, range) in ranges.clone() {
+        let mut end = range.end;
+        for _ in 0..MAX_PARTS {
+            let Some(entry) = after(end) else { break };
+            if entry.file.is_none() {
+                ranges.push((isolate, entry.range));
+            }
+            end = entry.range.end;
+        }
+    }
+    ranges.sort_by_key(|(isolate, range)| (range.start, range.end, *isolate));
+    ranges.dedup_by_key(|(_, range)| *range);
     let taken: Vec<AddrRange> = union(vm.pages.iter().map(|page| page.range).collect());
     let mut done = Addr::NULL;
     for (isolate, range) in ranges {

@@ -153,7 +153,10 @@ pub(super) fn place(ends: &[u32], position: u64) -> Option<Place> {
     let position = u32::try_from(position).ok()?;
     let line = ends.partition_point(|end| *end < position);
     let start = line.checked_sub(1).and_then(|i| ends.get(i)).map_or(0, |end| end.saturating_add(1));
-    Some(Place { line: u32::try_from(line).ok()?.saturating_add(1), column: position.saturating_sub(start).saturating_add(1) })
+    Some(Place {
+        line: u32::try_from(line).ok()?.saturating_add(1),
+        column: position.saturating_sub(start).saturating_add(1),
+    })
 }
 
 #[cfg(test)]

@@ -55,8 +55,9 @@ impl Isolate {
 pub(super) fn find(vm: &Vm<'_>) -> Vec<Isolate> {
     let heaps: BTreeSet<Addr> = vm.pages.iter().map(|page| page.heap).filter(|heap| !heap.is_null()).collect();
     let heaps = heaps.into_iter().take(limits::MAX_V8_ISOLATES);
-    let mut out: Vec<Isolate> =
-        heaps.filter_map(|heap| Some(Isolate { heap, roots: roots(vm, heap)?, tid: None, name: String::new() })).collect();
+    let mut out: Vec<Isolate> = heaps
+        .filter_map(|heap| Some(Isolate { heap, roots: roots(vm, heap)?, tid: None, name: String::new() }))
+        .collect();
     let stacks = stacks(vm.process);
     for isolate in &mut out {
         isolate.tid = thread(vm, isolate, &stacks);
@@ -176,11 +177,8 @@ pub(super) fn allocation_areas(vm: &Vm<'_>, isolate: &Isolate) -> Vec<AddrRange>
 /// other.
 pub(super) fn stale_pages(vm: &Vm<'_>, isolate: &Isolate, areas: &[AddrRange]) -> BTreeSet<Addr> {
     let mut out = BTreeSet::new();
-    let new = |page: &&Page| {
-        page.heap == isolate.heap && page.is_to() && vm.space_name(page.space) == "new_space"
-    };
-    let pages: HashMap<u64, &Page> =
-        vm.pages.iter().filter(new).map(|page| (page.metadata.get(), page)).collect();
+    let new = |page: &&Page| page.heap == isolate.heap && page.is_to() && vm.space_name(page.space) == "new_space";
+    let pages: HashMap<u64, &Page> = vm.pages.iter().filter(new).map(|page| (page.metadata.get(), page)).collect();
     if pages.len() < 2 {
         return out;
     }
@@ -197,9 +195,7 @@ pub(super) fn stale_pages(vm: &Vm<'_>, isolate: &Isolate, areas: &[AddrRange]) -
         let i = *i as usize;
         hits.get(i..i + 2) == Some(&[linked, linked])
     });
-    let filled = |page: &&&Page| {
-        areas.iter().any(|area| page.area.start <= area.start && area.start <= page.area.end)
-    };
+    let filled = |page: &&&Page| areas.iter().any(|area| page.area.start <= area.start && area.start <= page.area.end);
     let current: Vec<_> = pages.values().filter(filled).collect();
     let (Some(next), [current]) = (next, current.as_slice()) else { return out };
     let mut at = vm.field(current.metadata.get(), 8 * next);

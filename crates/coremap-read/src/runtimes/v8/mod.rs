@@ -24,6 +24,7 @@ mod detect;
 mod forms;
 mod functions;
 mod heap;
+mod holders;
 mod isolates;
 mod naming;
 mod node_v8;

@@ -53,8 +53,8 @@ impl Vm<'_> {
     /// Names the objects of a map. `object` is one of them, if there is one at hand.
     pub(super) fn class_name(&self, map: u64, info: &MapInfo, object: Option<u64>) -> ClassName {
         let constructor = self.constructor(map);
-        let by_constructor =
-            constructor.and_then(|constructor| self.named_function(constructor).or_else(|| self.template_name(constructor)));
+        let by_constructor = constructor
+            .and_then(|constructor| self.named_function(constructor).or_else(|| self.template_name(constructor)));
         // The constructor created the object itself (new.target is the base).
         let is_base = info.bit_field2 & 1 != 0 && !info.is_prototype();
         if let Some(class) = by_constructor.as_ref().filter(|class| is_base && class.name != "Object") {

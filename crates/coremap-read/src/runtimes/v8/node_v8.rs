@@ -9,8 +9,8 @@ use crate::map::Claims;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::{
-    self, IsolateSizes, IsolateSpace, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, Roots,
-    RuntimeId, StackWalk,
+    self, IsolateSizes, IsolateSpace, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, NamedStatics,
+    OwnedBuffer, Roots, RuntimeId, StackWalk, TypeIndex, TypeRole,
 };
 use crate::runtimes::v8::detect::{Detection, detect};
 use crate::runtimes::v8::heap::Heap;
@@ -139,6 +139,14 @@ impl ManagedRuntime for V8<'_> {
             let _phase = self.vm().process.enter(Phase::Objects);
             buffers::buffers(heap)
         })
+    }
+
+    fn named_statics(&self) -> NamedStatics {
+        self.parts.heap().module_variables()
+    }
+
+    fn type_role(&self, kind: TypeIndex) -> TypeRole {
+        self.parts.heap().role(kind)
     }
 
     fn isolates(&self) -> Vec<IsolateSizes> {

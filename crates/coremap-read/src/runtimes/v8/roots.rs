@@ -156,7 +156,8 @@ fn locals(vm: &Vm<'_>, isolate: &Isolate, out: &mut Vec<Root>) {
         let words = vm.words(part.start.align_up(WORD).get(), part.len() / WORD);
         for three in words.windows(3) {
             let &[next, limit, level] = three else { continue };
-            let in_order = next & 7 == 0 && limit & 7 == 0 && next <= limit && limit.saturating_sub(next) <= HANDLE_BLOCK;
+            let in_order =
+                next & 7 == 0 && limit & 7 == 0 && next <= limit && limit.saturating_sub(next) <= HANDLE_BLOCK;
             let Some(start) = limit.checked_sub(HANDLE_BLOCK).filter(|start| *start > 1 << 16) else { continue };
             let level = level & 0xffff_ffff;
             if in_order && (1..1024).contains(&level) && vm.page_of(next).is_none() && next >= start {

@@ -101,7 +101,8 @@ impl Vm<'_> {
 
     /// Returns where the characters of an external string are.
     pub(super) fn external(&self, string: u64) -> Option<ExternalText> {
-        let kind = self.type_of(string).filter(|kind| *kind < FIRST_NONSTRING && kind & form::MASK == form::EXTERNAL)?;
+        let kind =
+            self.type_of(string).filter(|kind| *kind < FIRST_NONSTRING && kind & form::MASK == form::EXTERNAL)?;
         let width = if kind & form::ONE_BYTE != 0 { 1 } else { 2 };
         let cached = (kind & form::UNCACHED == 0).then(|| self.field(string, part::SECOND)).flatten();
         let address = match cached.filter(|at| *at != 0) {

@@ -295,6 +295,11 @@ impl<'p> Vm<'p> {
         self.contexts.0.saturating_add(7)
     }
 
+    /// The number of script contexts' type, which follows that of native contexts.
+    pub(super) fn script_context(&self) -> u16 {
+        self.contexts.0.saturating_add(8)
+    }
+
     /// Name of a space by its number.
     pub(super) fn space_name(&self, number: u8) -> &'static str {
         self.form.spaces.get(usize::from(number)).copied().unwrap_or("unknown_space")

@@ -9,13 +9,14 @@ mod survey;
 pub(in crate::runtimes::v8) mod types;
 mod walk;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub(in crate::runtimes::v8) use survey::{Survey, in_step};
 
 use crate::addr::{Addr, AddrRange};
+use crate::map::BaseEntry;
 use crate::memory::Memory;
 use crate::runtimes::api::linear::LinearWalker;
 use crate::runtimes::api::{
@@ -24,6 +25,7 @@ use crate::runtimes::api::{
 };
 use crate::runtimes::v8::functions::{Place, place};
 use crate::runtimes::v8::heap::types::{Category, KnownTypes, TypeRow};
+use crate::runtimes::v8::holders::is_library;
 use crate::runtimes::v8::isolates;
 use crate::runtimes::v8::properties::FieldAt;
 use crate::runtimes::v8::text::{form, part};
@@ -61,6 +63,10 @@ pub(in crate::runtimes::v8) struct Heap<'p> {
     searched: AtomicU64,
     lines: Mutex<HashMap<u64, Option<Arc<Vec<u32>>>>>,
     ephemerons: reader::LazyEphemerons,
+    /// Functions by their ScopeInfo.
+    pub(in crate::runtimes::v8) by_scope: OnceLock<HashMap<u64, u64>>,
+    /// Names that constructors or functions of the program have.
+    of_program: OnceLock<HashSet<Arc<str>>>,
 }
 
 impl<'p> Heap<'p> {
@@ -89,7 +95,22 @@ impl<'p> Heap<'p> {
                 single.push(page.area.start);
             }
             let heap = vm.isolate_of(page.heap).and_then(|i| u32::try_from(i).ok()).unwrap_or(0);
-            parts.push(HeapRange { heap, generation, range: page.area });
+            if vm.is_large(page) {
+                parts.push(HeapRange { heap, generation, range: page.area });
+                continue;
+            }
+            // V8 takes away access to parts of read-only pages, whose contents nobody may read.
+            let base = vm.process.base();
+            let readable = |entry: &&BaseEntry| entry.perms.is_none_or(|perms| perms.read);
+            let mut ranges: Vec<AddrRange> = Vec::new();
+            for entry in base.entries.overlapping(page.area).filter(readable) {
+                match (ranges.last_mut(), entry.range.intersect(&page.area)) {
+                    (Some(last), Some(next)) if last.end == next.start => last.end = next.end,
+                    (_, Some(next)) => ranges.push(next),
+                    (_, None) => {}
+                }
+            }
+            parts.extend(ranges.into_iter().map(|range| HeapRange { heap, generation, range }));
         }
         let unused = [
             ("in the half of the new space that awaits the next collection", from),
@@ -108,6 +129,8 @@ impl<'p> Heap<'p> {
             searched: AtomicU64::new(0),
             lines: Mutex::default(),
             ephemerons: OnceLock::new(),
+            by_scope: OnceLock::new(),
+            of_program: OnceLock::new(),
         }
     }
 
@@ -143,6 +166,21 @@ impl<'p> Heap<'p> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let read = || self.vm.line_ends(script).map(Arc::new);
         lines.entry(script).or_insert_with(read).clone()
+    }
+
+    /// Returns the script of a type's constructor or function, if it is part of Node.js.
+    fn library_script(&self, row: &TypeRow) -> Option<String> {
+        let script = self.vm.script_name(self.vm.script(row.function?)?)?;
+        is_library(&script).then_some(script)
+    }
+
+    fn names_of_program(&self) -> &HashSet<Arc<str>> {
+        self.of_program.get_or_init(|| {
+            self.surveyed();
+            let rows = api::all_types(self).filter_map(|kind| self.known.get(kind));
+            let own = rows.filter(|row| row.category == Category::Object && row.function.is_some());
+            own.filter(|row| self.library_script(row).is_none()).map(|row| row.name).collect()
+        })
     }
 
     /// Returns the script of a function, and where the function begins in it.
@@ -225,9 +263,8 @@ impl api::Heap for Heap<'_> {
     }
 
     fn space(&self) -> &Space<'_> {
-        self.words.get_or_init(|| {
-            Space::new(self.vm.process.target(), self.parts.iter().map(|part| part.range), MIN_OBJECT)
-        })
+        self.words
+            .get_or_init(|| Space::new(self.vm.process.target(), self.parts.iter().map(|part| part.range), MIN_OBJECT))
     }
 
     fn unused_space(&self) -> &[(&'static str, u64)] {
@@ -255,7 +292,12 @@ impl api::Heap for Heap<'_> {
     }
 
     fn type_name(&self, kind: TypeIndex) -> String {
-        self.known.get(kind).map_or_else(String::new, |row| row.name.to_string())
+        let Some(row) = self.known.get(kind) else { return String::new() };
+        match self.library_script(&row) {
+            // Node.js has classes of its own with names that programs use too.
+            Some(script) if self.names_of_program().contains(&row.name) => format!("{} [{script}]", row.name),
+            _ => row.name.to_string(),
+        }
     }
 
     fn type_origin(&self, kind: TypeIndex) -> Option<TypeOrigin> {

@@ -122,6 +122,11 @@ impl<'h, 'p> Reader<'h, 'p> {
         Window::new(Addr::new(addr), run.words(addr).as_flattened())
     }
 
+    /// Whether a word leads into the heap. Objects also have numbers that only look like references.
+    fn in_heap(&self, target: u64) -> bool {
+        target & 7 == 0 && self.heap.space().run(target).is_some()
+    }
+
     fn entry(&mut self, window: &Window<'_>, addr: u64) -> Option<(MapEntry, Refs)> {
         let map = strong(window.word(addr)?)?;
         let heap = self.heap;
@@ -158,7 +163,7 @@ impl ObjectReader for Reader<'_, '_> {
         };
         for i in first.max(from.into())..last {
             let word = window.word(addr.wrapping_add(8 * i)).unwrap_or(0);
-            if let Some(target) = strong(word).filter(|_| without != Some(i))
+            if let Some(target) = strong(word).filter(|target| without != Some(i) && self.in_heap(*target))
                 && !visit(i as u32, Link::Field(8 * i), target)
             {
                 return;
@@ -199,7 +204,7 @@ impl Reader<'_, '_> {
             let offset = 16 + 8 * i;
             let word = fields.word(array.wrapping_add(offset)).unwrap_or(0);
             let link = Link::Field(OF_PROPERTY_ARRAY + offset);
-            if let Some(target) = strong(word)
+            if let Some(target) = strong(word).filter(|target| self.in_heap(*target))
                 && !visit(ARRAY_POSITION + i as u32, link, target)
             {
                 return false;

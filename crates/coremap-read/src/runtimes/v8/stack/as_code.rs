@@ -89,7 +89,14 @@ pub(in crate::runtimes::v8) fn marks(frames: &[FrameRecord], arch: crate::target
         let (sp, ip) = record.sp.zip(record.pc)?;
         let mut regs = Regs::new(arch, ip, sp);
         regs.set(regs.fp_number(), Some(record.fp.get()));
-        Some(Mark { addr: record.fp, class: "ExitFrame", method: None, regs: Some(regs), exact: false, objects: Vec::new() })
+        Some(Mark {
+            addr: record.fp,
+            class: "ExitFrame",
+            method: None,
+            regs: Some(regs),
+            exact: false,
+            objects: Vec::new(),
+        })
     };
     frames.iter().filter_map(mark).collect()
 }

@@ -119,7 +119,10 @@ mod tests {
         // 16 bytes of prologue, then 8, 200 (in two groups) and 5.
         let table = [16, 8, 0x80 | 72, 1, 5];
         let at = |pc| sizes.offset(&table, &bytecode, pc);
-        assert_eq!([at(10), at(16), at(17), at(24), at(25), at(224), at(229)].map(|x| x.unwrap_or(-9)), [-1, -1, 0, 0, 2, 2, 5]);
+        assert_eq!(
+            [at(10), at(16), at(17), at(24), at(25), at(224), at(229)].map(|x| x.unwrap_or(-9)),
+            [-1, -1, 0, 0, 2, 2, 5]
+        );
         assert_eq!(at(1000), None);
     }
 

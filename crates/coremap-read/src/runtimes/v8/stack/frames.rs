@@ -84,13 +84,7 @@ impl<'p> Stacks<'p> {
     pub(in crate::runtimes::v8) fn read(heap: Arc<Heap<'p>>) -> Stacks<'p> {
         let vm = heap.vm.clone();
         let types = vm.constants.frame_types().map(|(name, number)| (number, Arc::from(name))).collect();
-        let mut out = Stacks {
-            heap,
-            types,
-            sizes: OnceLock::new(),
-            by_tid: HashMap::new(),
-            builtins: builtins(&vm),
-        };
+        let mut out = Stacks { heap, types, sizes: OnceLock::new(), by_tid: HashMap::new(), builtins: builtins(&vm) };
         for isolate in &vm.isolates {
             for thread in vm.process.threads() {
                 let regs = Regs::of_thread(vm.process.arch(), &thread.registers);
@@ -262,7 +256,8 @@ impl<'p> Stacks<'p> {
     fn position(&self, vm: &Vm<'_>, bytecode: u64, offset: i64) -> Option<u64> {
         let table = vm.object(bytecode, vm.form.positions)?;
         let is_table = vm.is(table, "BYTE_ARRAY") || vm.is(table, "TRUSTED_BYTE_ARRAY");
-        let bytes = vm.bytes(table.checked_add(16)?, is_table.then(|| vm.field(table, 8).and_then(count)).flatten()?)?;
+        let bytes =
+            vm.bytes(table.checked_add(16)?, is_table.then(|| vm.field(table, 8).and_then(count)).flatten()?)?;
         positions::at(&positions::entries(&bytes, vm.form.flagged_positions), offset)
     }
 
@@ -318,7 +313,8 @@ impl<'p> Stacks<'p> {
         }
         let wanted = i64::try_from(pc.since(Addr::new(code.start))).ok()?;
         let entries = words.get(usize::try_from(vm.form.deoptimizations).ok()?..)?;
-        let found = entries.as_chunks::<3>().0.iter().find(|entry| entry.get(2).and_then(|w| smi(*w)) == Some(wanted))?;
+        let found =
+            entries.as_chunks::<3>().0.iter().find(|entry| entry.get(2).and_then(|w| smi(*w)) == Some(wanted))?;
         found.first().and_then(|word| smi(*word))
     }
 }
@@ -341,7 +337,7 @@ fn bytecode_of(vm: &Vm<'_>, shared: u64) -> Option<u64> {
 }
 
 /// Finds the code that is part of the program: an isolate has a table with the addresses of all builtins, which is the
-/// longest run of addresses in the program's executable memory.
+/// longest run of addresses in executable memory. They are in the program, or in a copy of it in the code range.
 fn builtins(vm: &Vm<'_>) -> AddrRange {
     /// Minimum number of builtins. V8 10 to 14 have 1,500 to 2,600.
     const ENOUGH: usize = 500;
@@ -351,7 +347,8 @@ fn builtins(vm: &Vm<'_>) -> AddrRange {
     let own = isolate.fields();
     let executable = |word: u64| {
         let at = Addr::new(word);
-        vm.range.contains(at)
+        at.is_aligned(4)
+            && vm.page_of(word).is_none()
             && vm.process.base().entries.at(at).is_some_and(|entry| entry.perms.is_some_and(|perms| perms.exec))
     };
     let mut best: Vec<u64> = Vec::new();

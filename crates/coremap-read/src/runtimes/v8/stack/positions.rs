@@ -64,7 +64,10 @@ mod tests {
         // +1 = 2; 22 = 44; -6 (an expression 5 on) = 11; +20 = 40.
         let table = entries(&[2, 44, 11, 40], false);
         assert_eq!(table, [Entry { offset: 0, position: 10 }, Entry { offset: 5, position: 20 }]);
-        assert_eq!([at(&table, -1), at(&table, 0), at(&table, 4), at(&table, 99)], [None, Some(10), Some(10), Some(20)]);
+        assert_eq!(
+            [at(&table, -1), at(&table, 0), at(&table, 4), at(&table, 99)],
+            [None, Some(10), Some(10), Some(20)]
+        );
     }
 
     #[test]
