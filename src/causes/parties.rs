@@ -9,7 +9,7 @@ use crate::causes::native;
 use crate::causes::wait_graph::{Edges, NodeId, WaitGraph};
 use crate::map::Confidence;
 use crate::native::locks::NativeWait;
-use crate::report::{ThreadRow, WaitRow};
+use crate::report::{FrameRow, ThreadRow, WaitRow};
 use crate::runtimes::api::{
     Activity, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
 };
@@ -39,6 +39,10 @@ pub(crate) struct Party {
     /// Processor time that it used, in milliseconds.
     pub(crate) cpu_ms: Option<u64>,
     pub(crate) wait: Option<WaitFact>,
+    /// What does not go on while it runs.
+    pub(crate) serves: Option<&'static str>,
+    /// File and line of the innermost method of the program.
+    pub(crate) source: Option<String>,
 }
 
 impl Party {
@@ -98,6 +102,13 @@ pub(crate) struct Scene {
     by_id: HashMap<PartyId, NodeId>,
 }
 
+/// File name and line of a frame: `shop.js:12`.
+fn source(frame: &FrameRow) -> Option<String> {
+    let file = frame.file.as_deref()?;
+    let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    Some(frame.line.map_or_else(|| name.to_owned(), |line| format!("{name}:{line}")))
+}
+
 impl Scene {
     /// Makes parties of threads, with what the runtimes and the native locks say of their waits.
     pub(crate) fn of_threads(
@@ -146,6 +157,8 @@ impl Scene {
                 finalizer: thread.role == Some("finalizer"),
                 main: thread.role == Some("main") || thread.managed_name.as_deref() == Some("main"),
                 wait: waits.remove(&id).or_else(|| thread.waits_for.as_ref().filter(|row| !sleeps(row)).map(of_row)),
+                serves: facts.iter().find_map(|runtime| runtime.serves(thread)),
+                source: own_frames(&thread.frames).next().and_then(source),
                 place,
             }
         };
@@ -281,6 +294,8 @@ impl Party {
             finalizer: false,
             cpu_ms: None,
             wait: None,
+            serves: None,
+            source: None,
         }
     }
 

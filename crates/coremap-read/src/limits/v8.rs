@@ -21,6 +21,9 @@ pub const MAX_V8_TYPES: usize = 1 << 20;
 /// Maximum number of objects of one kind that the first walk remembers.
 pub const MAX_V8_LISTED: usize = 1 << 24;
 
+/// Maximum number of suspended calls of async functions.
+pub const MAX_V8_PENDING: usize = 1 << 20;
+
 /// Maximum number of blocks of global handles (256 each).
 pub const MAX_V8_HANDLE_BLOCKS: usize = 1 << 20;
 

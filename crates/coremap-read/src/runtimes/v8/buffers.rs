@@ -45,7 +45,7 @@ pub(super) fn buffers(heap: &Heap<'_>) -> Vec<OwnedBuffer> {
 }
 
 /// Returns address and length of an ArrayBuffer's store.
-fn store(heap: &Heap<'_>, object: u64) -> Option<(u64, u64)> {
+pub(super) fn store(heap: &Heap<'_>, object: u64) -> Option<(u64, u64)> {
     let at = heap.vm.field(object, heap.vm.offsets.buffer_store)?;
     let len = heap.vm.field(object, heap.vm.offsets.buffer_length)?;
     (len <= limits::MAX_RUNTIME_RANGE && heap.vm.page_of(at).is_none()).then_some((at, len))

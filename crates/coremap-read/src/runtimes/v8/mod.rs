@@ -12,12 +12,14 @@
 //! | `heap` | objects: sizes, types, the walk, references |
 //! | `buffers` | memory outside of the heap |
 //! | `roots` | what keeps objects alive |
+//! | `holders`, `census` | variables of modules; timers, listeners, async functions, requests |
 //! | `stack` | JavaScript frames, their functions and lines |
 //! | `claim` | labels of memory |
 //!
 //! Terms are from V8 (src/objects, src/heap, src/execution).
 
 mod buffers;
+mod census;
 mod claim;
 mod constants;
 mod detect;

@@ -2,19 +2,22 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::addr::AddrRange;
 use crate::bytes::printable;
 use crate::diag::was_read;
-use crate::facts::{RuntimeRow, ThreadRow};
+use crate::facts::{Finding, RuntimeRow, ThreadRow};
 use crate::map::Claims;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::{
-    self, IsolateSizes, IsolateSpace, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, NamedStatics,
-    OwnedBuffer, Roots, RuntimeId, StackWalk, TypeIndex, TypeRole,
+    self, IsolateSizes, IsolateSpace, KindBytes, LastWords, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads,
+    NamedStatics, OwnedBuffer, RetainedSizes, Roots, RuntimeFindings, RuntimeId, StackWalk, TypeIndex, TypeRole,
+    WaitFacts,
 };
+use crate::runtimes::v8::census::{self, Census, Pending};
 use crate::runtimes::v8::detect::{Detection, detect};
 use crate::runtimes::v8::heap::Heap;
-use crate::runtimes::v8::stack::{Code, Stacks, marks};
+use crate::runtimes::v8::stack::{Code, Stacks, builtins, marks};
 use crate::runtimes::v8::vm::Vm;
 use crate::runtimes::v8::{buffers, claim, roots};
 
@@ -23,6 +26,7 @@ pub(super) struct Parts<'p> {
     pub vm: Arc<Vm<'p>>,
     heap: OnceLock<Arc<Heap<'p>>>,
     stacks: OnceLock<Stacks<'p>>,
+    builtins: OnceLock<AddrRange>,
 }
 
 impl<'p> Parts<'p> {
@@ -35,13 +39,18 @@ impl<'p> Parts<'p> {
         })
     }
 
+    /// Range of the code that is part of the program.
+    pub(super) fn builtins(&self) -> AddrRange {
+        *self.builtins.get_or_init(|| builtins(&self.vm))
+    }
+
     /// Its JavaScript stacks.
     pub(super) fn stacks(&self) -> &Stacks<'p> {
         self.stacks.get_or_init(|| {
             was_read("marks of threads");
             let heap = self.heap().clone();
             let _phase = self.vm.process.enter(Phase::ManagedThreads);
-            Stacks::read(heap)
+            Stacks::read(heap, self.builtins())
         })
     }
 }
@@ -52,6 +61,8 @@ pub struct V8<'p> {
     code: Code<'p>,
     buffers: OnceLock<Vec<OwnedBuffer>>,
     threads: OnceLock<ManagedThreads>,
+    census: OnceLock<Census>,
+    pending: OnceLock<Vec<Pending>>,
 }
 
 impl<'p> V8<'p> {
@@ -68,12 +79,32 @@ impl<'p> V8<'p> {
     }
 
     fn new(vm: Vm<'p>) -> V8<'p> {
-        let parts = Arc::new(Parts { vm: Arc::new(vm), heap: OnceLock::new(), stacks: OnceLock::new() });
-        V8 { code: Code::new(parts.clone()), parts, buffers: OnceLock::new(), threads: OnceLock::new() }
+        let parts = Arc::new(Parts {
+            vm: Arc::new(vm),
+            heap: OnceLock::new(),
+            stacks: OnceLock::new(),
+            builtins: OnceLock::new(),
+        });
+        let (buffers, threads, census, pending) = Default::default();
+        V8 { code: Code::new(parts.clone()), parts, buffers, threads, census, pending }
     }
 
-    fn vm(&self) -> &Vm<'p> {
+    pub(super) fn vm(&self) -> &Vm<'p> {
         &self.parts.vm
+    }
+
+    pub(super) fn objects(&self) -> &Heap<'p> {
+        self.parts.heap()
+    }
+
+    /// Objects of Node.js's own classes.
+    pub(super) fn census(&self) -> &Census {
+        self.census.get_or_init(|| Census::read(self.objects()))
+    }
+
+    /// Suspended calls of async functions.
+    pub(super) fn pending(&self) -> &[Pending] {
+        self.pending.get_or_init(|| census::pending(self.objects(), self.census()))
     }
 }
 
@@ -141,12 +172,28 @@ impl ManagedRuntime for V8<'_> {
         })
     }
 
+    fn findings(&self) -> Option<&dyn RuntimeFindings> {
+        Some(self)
+    }
+
+    fn wait_facts(&self) -> Option<&dyn WaitFacts> {
+        Some(self)
+    }
+
+    fn last_words(&self) -> Option<&dyn LastWords> {
+        Some(self)
+    }
+
     fn named_statics(&self) -> NamedStatics {
         self.parts.heap().module_variables()
     }
 
     fn type_role(&self, kind: TypeIndex) -> TypeRole {
         self.parts.heap().role(kind)
+    }
+
+    fn clears_objects(&self) -> bool {
+        true
     }
 
     fn isolates(&self) -> Vec<IsolateSizes> {
@@ -173,5 +220,16 @@ impl ManagedRuntime for V8<'_> {
             }
         };
         (0..).zip(&vm.isolates).map(sizes).collect()
+    }
+}
+
+impl RuntimeFindings for V8<'_> {
+    fn walks(&self) -> bool {
+        true
+    }
+
+    fn find(&self, _used: &KindBytes, retained: Option<&dyn RetainedSizes>) -> Vec<Finding> {
+        let _phase = self.vm().process.enter(Phase::Objects);
+        census::findings::all(self.objects(), self.census(), self.pending(), retained)
     }
 }

@@ -40,7 +40,10 @@ impl ManagedCode for Code<'_> {
     fn ranges(&self) -> Vec<AddrRange> {
         let vm = &self.parts.vm;
         let is_code = |space: u8| vm.space_name(space).starts_with("code");
-        vm.pages.iter().filter(|page| is_code(page.space)).map(|page| page.range).collect()
+        let pages = vm.pages.iter().filter(|page| is_code(page.space)).map(|page| page.range);
+        // A copy of the program's builtins may be mapped outside of the program.
+        let builtins = Some(self.parts.builtins()).filter(|range| !range.is_empty());
+        pages.chain(builtins).collect()
     }
 
     fn code_at(&self, ip: Addr) -> Option<CodeAt> {

@@ -81,10 +81,10 @@ enum CodeKind {
 
 impl<'p> Stacks<'p> {
     /// Walks the stacks of all isolates.
-    pub(in crate::runtimes::v8) fn read(heap: Arc<Heap<'p>>) -> Stacks<'p> {
+    pub(in crate::runtimes::v8) fn read(heap: Arc<Heap<'p>>, builtins: AddrRange) -> Stacks<'p> {
         let vm = heap.vm.clone();
         let types = vm.constants.frame_types().map(|(name, number)| (number, Arc::from(name))).collect();
-        let mut out = Stacks { heap, types, sizes: OnceLock::new(), by_tid: HashMap::new(), builtins: builtins(&vm) };
+        let mut out = Stacks { heap, types, sizes: OnceLock::new(), by_tid: HashMap::new(), builtins };
         for isolate in &vm.isolates {
             for thread in vm.process.threads() {
                 let regs = Regs::of_thread(vm.process.arch(), &thread.registers);
@@ -338,7 +338,7 @@ fn bytecode_of(vm: &Vm<'_>, shared: u64) -> Option<u64> {
 
 /// Finds the code that is part of the program: an isolate has a table with the addresses of all builtins, which is the
 /// longest run of addresses in executable memory. They are in the program, or in a copy of it in the code range.
-fn builtins(vm: &Vm<'_>) -> AddrRange {
+pub(in crate::runtimes::v8) fn builtins(vm: &Vm<'_>) -> AddrRange {
     /// Minimum number of builtins. V8 10 to 14 have 1,500 to 2,600.
     const ENOUGH: usize = 500;
     /// Bytes after the last builtin's start that may belong to it.

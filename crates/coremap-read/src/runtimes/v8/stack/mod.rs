@@ -10,4 +10,4 @@ mod frames;
 mod positions;
 
 pub(super) use as_code::{Code, marks};
-pub(super) use frames::{FrameRecord, Stacks};
+pub(super) use frames::{FrameRecord, Stacks, builtins};
