@@ -89,6 +89,9 @@ impl Heap<'_> {
                 let script = row.function.and_then(|shared| self.vm.script_name(self.vm.script(shared)?));
                 match script {
                     Some(script) if !is_library(&script) => TypeRole::Program,
+                    // Timers of one period are a list, which its elements refer to as well.
+                    Some(_) if &*row.name == "Timeout" => TypeRole::ListNode,
+                    Some(_) if &*row.name == "TimersList" => TypeRole::Collection,
                     _ => TypeRole::Library,
                 }
             }

@@ -93,8 +93,11 @@ impl<'p> V8<'p> {
         &self.parts.vm
     }
 
+    /// Its objects. Walkers start with what the first walk found.
     pub(super) fn objects(&self) -> &Heap<'p> {
-        self.parts.heap()
+        let heap = self.parts.heap();
+        heap.survey();
+        heap
     }
 
     /// Objects of Node.js's own classes.
@@ -132,7 +135,7 @@ impl ManagedRuntime for V8<'_> {
     }
 
     fn heap(&self) -> Option<&dyn api::Heap> {
-        Some(&**self.parts.heap())
+        Some(self.objects())
     }
 
     fn code(&self) -> &dyn ManagedCode {
@@ -161,12 +164,12 @@ impl ManagedRuntime for V8<'_> {
 
     fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Roots {
         let _phase = self.vm().process.enter(Phase::References);
-        roots::roots(self.parts.heap())
+        roots::roots(self.objects())
     }
 
     fn buffers(&self) -> &[OwnedBuffer] {
         self.buffers.get_or_init(|| {
-            let heap = self.parts.heap();
+            let heap = self.objects();
             let _phase = self.vm().process.enter(Phase::Objects);
             buffers::buffers(heap)
         })
@@ -185,11 +188,11 @@ impl ManagedRuntime for V8<'_> {
     }
 
     fn named_statics(&self) -> NamedStatics {
-        self.parts.heap().module_variables()
+        self.objects().module_variables()
     }
 
     fn type_role(&self, kind: TypeIndex) -> TypeRole {
-        self.parts.heap().role(kind)
+        self.objects().role(kind)
     }
 
     fn clears_objects(&self) -> bool {
@@ -198,7 +201,7 @@ impl ManagedRuntime for V8<'_> {
 
     fn isolates(&self) -> Vec<IsolateSizes> {
         let vm = self.vm();
-        let heap = self.parts.heap();
+        let heap = self.objects();
         let reserves = claim::code_reserves(vm);
         let sizes = |(number, isolate): (u32, &super::isolates::Isolate)| {
             let bytes = |space: u8| {

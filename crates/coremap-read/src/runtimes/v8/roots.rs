@@ -25,7 +25,7 @@ const GLOBAL: RootKind = RootKind::Of(1, "global handle");
 const LOCAL: RootKind = RootKind::Of(2, "handle scope");
 
 /// Why stacks are scanned word by word.
-const WHY: &str = "coremap does not read V8's safepoint tables";
+const WHY: &str = "coremap does not read V8's safepoint tables, nor handles of C++ objects (cppgc)";
 
 /// A node of global handles (global-handles.cc): object, class, index in its block, flags, callback and its argument.
 mod node {
@@ -61,7 +61,6 @@ pub(super) fn roots(heap: &Heap<'_>) -> Roots {
         out.lacks("global handles");
     }
     stacks(vm, &mut candidates, &mut out);
-    out.lacks("handles of C++ objects (cppgc)");
     // A stale word may lead to memory where an object was.
     candidates.retain(|root| heap.space().run(root.object.get()).is_some());
     candidates.sort_unstable_by_key(|root| (root.object, root.kind, root.address));

@@ -16,7 +16,7 @@ pub(super) use async_functions::{Pending, pending};
 
 use crate::addr::Addr;
 use crate::limits;
-use crate::runtimes::api::{Heap as _, TypeIndex, TypeRole, UnwalkedRanges};
+use crate::runtimes::api::{Heap as _, HeapRange, Link, TypeIndex, TypeRole, UnwalkedRanges, Walker};
 use crate::runtimes::v8::heap::Heap;
 use crate::runtimes::v8::heap::types::Category;
 use crate::runtimes::v8::holders::is_library;
@@ -46,6 +46,15 @@ pub(super) struct Census {
     pub promises: Vec<u64>,
 }
 
+/// A walk over a part of the heap.
+struct Reading<'h> {
+    walker: Box<dyn Walker + 'h>,
+    kinds: HashMap<TypeIndex, Option<Counted>>,
+    /// Maps, and whether their objects have a property `_events`.
+    maps: HashMap<u64, bool>,
+    out: Census,
+}
+
 /// What the objects of a type are in the census.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counted {
@@ -59,31 +68,15 @@ enum Counted {
 
 impl Census {
     pub(super) fn read(heap: &Heap<'_>) -> Census {
-        let fresh = || (heap.walker(), HashMap::new(), HashMap::new(), Census::default());
-        let parts: Vec<Census> = heap
-            .ranges()
-            .par_iter()
-            .fold(fresh, |(mut walker, mut kinds, mut maps, mut out), part| {
-                walker.walk(part, &mut UnwalkedRanges::default(), &mut |object| {
-                    let at = object.addr.get();
-                    let counted = *kinds.entry(object.kind).or_insert_with(|| counted(heap, object.kind));
-                    match counted {
-                        None => return,
-                        Some(Counted::Timer) => out.timers.push(at),
-                        Some(Counted::Response) => out.responses.push(at),
-                        Some(Counted::AsyncFunction) => out.async_functions.push(at),
-                        Some(Counted::Promise) => out.promises.push(at),
-                        Some(Counted::Other) => {}
-                    }
-                    let Some(map) = heap.vm.word(at).and_then(strong) else { return };
-                    if *maps.entry(map).or_insert_with(|| has_events(&heap.vm, map)) {
-                        out.emitters.push(at);
-                    }
-                });
-                (walker, kinds, maps, out)
-            })
-            .map(|(.., out)| out)
-            .collect();
+        let fresh =
+            || Reading { walker: heap.walker(), kinds: HashMap::new(), maps: HashMap::new(), out: Census::default() };
+        let walk = |reading, part: &HeapRange| walk(heap, reading, part);
+        // A worker of rayon that waits for others may take up a task that waits for this walk.
+        let parts: Vec<Census> = if rayon::current_thread_index().is_some() {
+            vec![heap.ranges().iter().fold(fresh(), walk).out]
+        } else {
+            heap.ranges().par_iter().fold(fresh, walk).map(|reading| reading.out).collect()
+        };
         let mut out = Census::default();
         for part in parts {
             out.timers.extend(part.timers);
@@ -100,6 +93,27 @@ impl Census {
         }
         out
     }
+}
+
+/// Adds the objects of a part of the heap.
+fn walk<'h>(heap: &'h Heap<'_>, mut reading: Reading<'h>, part: &HeapRange) -> Reading<'h> {
+    let Reading { walker, kinds, maps, out } = &mut reading;
+    walker.walk(part, &mut UnwalkedRanges::default(), &mut |object| {
+        let at = object.addr.get();
+        match *kinds.entry(object.kind).or_insert_with(|| counted(heap, object.kind)) {
+            None => return,
+            Some(Counted::Timer) => out.timers.push(at),
+            Some(Counted::Response) => out.responses.push(at),
+            Some(Counted::AsyncFunction) => out.async_functions.push(at),
+            Some(Counted::Promise) => out.promises.push(at),
+            Some(Counted::Other) => {}
+        }
+        let Some(map) = heap.vm.word(at).and_then(strong) else { return };
+        if *maps.entry(map).or_insert_with(|| has_events(&heap.vm, map)) {
+            out.emitters.push(at);
+        }
+    });
+    reading
 }
 
 fn counted(heap: &Heap<'_>, kind: TypeIndex) -> Option<Counted> {
@@ -172,7 +186,7 @@ fn kept(heap: &Heap<'_>, closures: &[u64]) -> Vec<(String, u64, Vec<Addr>)> {
         let Some(context) = heap.vm.object(*closure, heap.vm.offsets.function_context) else { continue };
         let mut found = Vec::new();
         reader.each(context, |link, to| {
-            if matches!(link, crate::runtimes::api::Link::Field(offset) if offset >= FIRST_VARIABLE) {
+            if matches!(link, Link::Field(offset) if offset >= FIRST_VARIABLE) {
                 found.push(to);
             }
             found.len() < MAX_SAMPLE

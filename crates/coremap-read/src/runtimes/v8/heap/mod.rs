@@ -354,7 +354,6 @@ impl api::Heap for Heap<'_> {
     }
 
     fn walker(&self) -> Box<dyn Walker + '_> {
-        self.surveyed();
         Box::new(LinearWalker::new(self))
     }
 

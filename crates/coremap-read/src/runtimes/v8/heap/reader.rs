@@ -10,7 +10,7 @@ use crate::addr::Addr;
 use crate::memory::window::Window;
 use crate::runtimes::api::{FREE, Heap as _, Link, Node, ObjectReader};
 use crate::runtimes::v8::forms::CodeForm;
-use crate::runtimes::v8::heap::types::MapEntry;
+use crate::runtimes::v8::heap::types::{MapEntry, TypeOf};
 use crate::runtimes::v8::heap::{Heap, OF_PROPERTY_ARRAY};
 use crate::runtimes::v8::text::form;
 use crate::runtimes::v8::vm::{FIRST_NONSTRING, Vm, strong};
@@ -122,9 +122,10 @@ impl<'h, 'p> Reader<'h, 'p> {
         Window::new(Addr::new(addr), run.words(addr).as_flattened())
     }
 
-    /// Whether a word leads into the heap. Objects also have numbers that only look like references.
-    fn in_heap(&self, target: u64) -> bool {
-        target & 7 == 0 && self.heap.space().run(target).is_some()
+    /// Whether a word leads to an object. Objects also have numbers that only look like references.
+    fn leads(&mut self, target: u64) -> bool {
+        let Some(window) = self.window(target) else { return false };
+        self.entry(&window, target).is_some_and(|(entry, _)| entry.of != TypeOf::Map || entry.kind != FREE)
     }
 
     fn entry(&mut self, window: &Window<'_>, addr: u64) -> Option<(MapEntry, Refs)> {
@@ -163,7 +164,7 @@ impl ObjectReader for Reader<'_, '_> {
         };
         for i in first.max(from.into())..last {
             let word = window.word(addr.wrapping_add(8 * i)).unwrap_or(0);
-            if let Some(target) = strong(word).filter(|target| without != Some(i) && self.in_heap(*target))
+            if let Some(target) = strong(word).filter(|target| without != Some(i) && self.leads(*target))
                 && !visit(i as u32, Link::Field(8 * i), target)
             {
                 return;
@@ -204,7 +205,7 @@ impl Reader<'_, '_> {
             let offset = 16 + 8 * i;
             let word = fields.word(array.wrapping_add(offset)).unwrap_or(0);
             let link = Link::Field(OF_PROPERTY_ARRAY + offset);
-            if let Some(target) = strong(word).filter(|target| self.in_heap(*target))
+            if let Some(target) = strong(word).filter(|target| self.leads(*target))
                 && !visit(ARRAY_POSITION + i as u32, link, target)
             {
                 return false;

@@ -8,7 +8,7 @@ use crate::addr::AddrRange;
 use crate::limits;
 use crate::memory::window::Window;
 use crate::runtimes::api::linear::LinearWalker;
-use crate::runtimes::api::{Object, TypeIndex, UnwalkedRanges, Walker as _};
+use crate::runtimes::api::{HeapRange, Object, TypeIndex, UnwalkedRanges, Walker as _};
 use crate::runtimes::v8::heap::Heap;
 use crate::runtimes::v8::heap::sizes::{self, SizeRule};
 use crate::runtimes::v8::heap::types::Category;
@@ -60,22 +60,14 @@ struct Share {
 
 impl Survey {
     pub(super) fn read(heap: &Heap<'_>) -> Survey {
-        let shares: Vec<Survey> = heap
-            .parts
-            .par_iter()
-            .fold(
-                || (LinearWalker::new(heap), Share::default()),
-                |(mut walker, mut share), part| {
-                    let mut unwalked = UnwalkedRanges::default();
-                    walker.walk(part, &mut unwalked, &mut |object| share.note(heap, object));
-                    for lost in &unwalked.listed {
-                        share.lost(heap, lost.range);
-                    }
-                    (walker, share)
-                },
-            )
-            .map(|(_, share)| share.found)
-            .collect();
+        let fresh = || (LinearWalker::new(heap), Share::default());
+        let walk = |state, part: &HeapRange| walk(heap, state, part);
+        // A worker of rayon that waits for others may take up a task that waits for this walk.
+        let shares: Vec<Survey> = if rayon::current_thread_index().is_some() {
+            vec![heap.parts.iter().fold(fresh(), walk).1.found]
+        } else {
+            heap.parts.par_iter().fold(fresh, walk).map(|(_, share)| share.found).collect()
+        };
         let mut out = Survey::default();
         for share in shares {
             out.gaps.extend(share.gaps);
@@ -105,6 +97,19 @@ impl Survey {
         }
         out
     }
+}
+
+/// A walker with what it found.
+type Walking<'h, 'p> = (LinearWalker<'h, Heap<'p>>, Share);
+
+fn walk<'h, 'p>(heap: &'h Heap<'p>, state: Walking<'h, 'p>, part: &HeapRange) -> Walking<'h, 'p> {
+    let (mut walker, mut share) = state;
+    let mut unwalked = UnwalkedRanges::default();
+    walker.walk(part, &mut unwalked, &mut |object| share.note(heap, object));
+    for lost in &unwalked.listed {
+        share.lost(heap, lost.range);
+    }
+    (walker, share)
 }
 
 impl Share {

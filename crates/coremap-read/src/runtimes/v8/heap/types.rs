@@ -16,6 +16,9 @@ use crate::runtimes::v8::vm::{FIRST_NONSTRING, MapInfo, Vm};
 /// Maximum number of maps of a type that its fields' names are taken from.
 const MAX_MAPS: usize = 32;
 
+/// Instance types whose objects must not be mixed with others of the same name, because they are looked for by type.
+const APART: [&str; 3] = ["JS_ARRAY_BUFFER", "JS_ASYNC_FUNCTION_OBJECT", "JS_PROMISE"];
+
 /// Which part of an object decides its type, if its map does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::v8) enum TypeOf {
@@ -162,7 +165,7 @@ impl KnownTypes {
         let page = vm.page_of(map)?;
         let (category, name, function) = describe(vm, map, info);
         let isolate = vm.isolate_of(page.heap);
-        let apart = vm.types.is(number, "JS_ARRAY_BUFFER").then_some(number);
+        let apart = APART.iter().any(|name| vm.types.is(number, name)).then_some(number);
         let key = Key { category, name, function, isolate, number: apart };
         let kind = self.add(key, Addr::new(map), number, Some(map))?;
         Some(MapEntry { kind, rule, of, number })
