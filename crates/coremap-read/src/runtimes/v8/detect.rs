@@ -163,17 +163,17 @@ fn fit(vm: &mut Vm<'_>, form: &'static Form) -> Result<(), (u8, String)> {
     let Some(first) = isolates.first() else {
         return Err((1, "the table of roots was not found".to_owned()));
     };
-    let mut known: BTreeMap<&'static str, u16> = BTreeMap::new();
-    let (mut right, mut named) = (0, 0);
+    // By index: whether the constants name the type, and agree.
+    let mut maps: Vec<(u64, &'static str, u16, Option<bool>)> = Vec::new();
     for (name, index) in form.maps {
         let map = vm.word(first.roots.get().saturating_add(8 * index)).and_then(super::vm::strong);
         let Some(number) = map.and_then(|map| vm.map(map)).map(|info| info.instance_type) else { continue };
-        if let Some(wanted) = vm.types.get(name) {
-            named += 1;
-            right += usize::from(wanted == number);
-        }
-        known.insert(name, number);
+        maps.push((*index, *name, number, vm.types.get(name).map(|wanted| wanted == number)));
     }
+    maps.sort_unstable_by_key(|(index, ..)| *index);
+    let named = maps.iter().filter(|(.., agrees)| agrees.is_some()).count();
+    let right = maps.iter().filter(|(.., agrees)| *agrees == Some(true)).count();
+    let known = trusted(&maps);
     if named == 0 || right * 100 < named * ROOTS_SHARE || !known.contains_key("FREE_SPACE") {
         return Err((2, format!("its table of roots is not that of V8 {}", form.name)));
     }
@@ -190,6 +190,20 @@ fn fit(vm: &mut Vm<'_>, form: &'static Form) -> Result<(), (u8, String)> {
     Ok(())
 }
 
+/// Returns the types of maps whose neighbours with a known type are where they should be. Versions insert roots, and
+/// what follows one is not what its name says.
+fn trusted(maps: &[(u64, &'static str, u16, Option<bool>)]) -> BTreeMap<&'static str, u16> {
+    let mut out = BTreeMap::new();
+    for (i, (_, name, number, agrees)) in maps.iter().enumerate() {
+        let before = maps.iter().take(i).rev().find_map(|(.., agrees)| *agrees).unwrap_or(true);
+        let after = maps.iter().skip(i).find_map(|(.., agrees)| *agrees).unwrap_or(true);
+        if agrees.unwrap_or(before && after) {
+            out.insert(*name, *number);
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,5 +213,20 @@ mod tests {
         let is = |names: &[&str]| names.iter().map(|name| is_named(name)).collect::<Vec<_>>();
         assert_eq!(is(&["node", "nodejs", "libnode.so.108", "libnode.so"]), [true; 4]);
         assert_eq!(is(&["node_exporter", "nodemon", "anode", "libnodepp.so"]), [false; 4]);
+    }
+
+    /// Known types at both ends, and one between them that a version moved.
+    #[test]
+    fn maps_next_to_a_moved_one_are_not_believed() {
+        let maps = [
+            (1, "A", 10, Some(true)),
+            (2, "B", 11, None),
+            (3, "C", 12, Some(false)),
+            (4, "D", 13, None),
+            (5, "E", 14, Some(true)),
+        ];
+        assert_eq!(trusted(&maps).into_keys().collect::<Vec<_>>(), ["A", "E"]);
+        let maps = [(1, "A", 10, Some(true)), (2, "B", 11, None)];
+        assert_eq!(trusted(&maps).into_keys().collect::<Vec<_>>(), ["A", "B"]);
     }
 }

@@ -185,6 +185,28 @@ const MAPS_11: &[(&str, u64)] = &[
     ("EPHEMERON_HASH_TABLE", 82),
 ];
 
+/// 11.8 (Node.js 21): one map more before those of 11.3.
+const MAPS_11_8: &[(&str, u64)] = &[
+    ("FREE_SPACE", 0),
+    ("FILLER", 1),
+    ("BYTE_ARRAY", 11),
+    ("FIXED_ARRAY", 12),
+    ("HEAP_NUMBER", 25),
+    ("SCOPE_INFO", 19),
+    ("TRANSITION_ARRAY", 26),
+    ("FEEDBACK_VECTOR", 27),
+    ("FEEDBACK_METADATA", 39),
+    ("BIGINT", 41),
+    ("BYTECODE_ARRAY", 43),
+    ("GLOBAL_DICTIONARY", 46),
+    ("NAME_DICTIONARY", 50),
+    ("NUMBER_DICTIONARY", 52),
+    ("ORDERED_HASH_MAP", 54),
+    ("ORDERED_HASH_SET", 55),
+    ("WEAK_ARRAY_LIST", 81),
+    ("EPHEMERON_HASH_TABLE", 82),
+];
+
 const MAPS_12: &[(&str, u64)] = &[
     ("FREE_SPACE", 0),
     ("FILLER", 1),
@@ -282,13 +304,26 @@ const FORM_10: Form = Form {
 const FORM_11: Form = Form {
     name: "11.3",
     from: (11, 0),
-    below: (12, 0),
+    below: (11, 6),
     spaces: SPACES_11,
     maps: MAPS_11,
     vector_header: 56,
     code: CodeForm::SizedByCode,
     instruction_start: 40,
     ..FORM_10
+};
+
+/// 11.8 (Node.js 21): streams of instructions have their own size, as in 12.
+const FORM_11_8: Form = Form {
+    name: "11.8",
+    from: (11, 6),
+    below: (12, 0),
+    maps: MAPS_11_8,
+    code: CodeForm::SizedByStream,
+    instruction_start: 32,
+    code_flags: 40,
+    code_data: 8,
+    ..FORM_11
 };
 
 const FORM_12: Form = Form {
@@ -302,6 +337,7 @@ const FORM_12: Form = Form {
     description_header: 32,
     match_info_header: 40,
     code: CodeForm::SizedByStream,
+    instruction_start: 40,
     scope: SCOPE_12,
     positions: 24,
     code_data: 8,
@@ -343,7 +379,8 @@ const FORM_14: Form = Form {
 const FORM_14_1: Form = Form { name: "14.1", from: (14, 0), below: (14, 2), scope: SCOPE_13, ..FORM_14 };
 
 /// All forms.
-pub(super) const FORMS: [&Form; 7] = [&FORM_10, &FORM_11, &FORM_12, &FORM_12_9, &FORM_13, &FORM_14_1, &FORM_14];
+pub(super) const FORMS: [&Form; 8] =
+    [&FORM_10, &FORM_11, &FORM_11_8, &FORM_12, &FORM_12_9, &FORM_13, &FORM_14_1, &FORM_14];
 
 /// Returns the forms to try for a version: its own first, then the nearest ones.
 pub(super) fn candidates(version: [u32; 4]) -> Vec<&'static Form> {
@@ -365,7 +402,7 @@ mod tests {
         // Node.js 18, 20, 21, 22, 23, 24, 25 and 26.
         let versions = [(10, 2), (11, 3), (11, 8), (12, 4), (12, 9), (13, 6), (14, 1), (14, 6)];
         let names = versions.map(|(major, minor)| first(major, minor));
-        assert_eq!(names, ["10.2", "11.3", "11.3", "12.4", "12.9", "13.6", "14.1", "14.6"]);
+        assert_eq!(names, ["10.2", "11.3", "11.8", "12.4", "12.9", "13.6", "14.1", "14.6"]);
         assert_eq!((first(9, 4), first(15, 0)), ("10.2", "14.6"));
     }
 }

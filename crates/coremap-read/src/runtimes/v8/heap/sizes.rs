@@ -249,6 +249,8 @@ pub(in crate::runtimes::v8) fn free_unit(vm: &Vm<'_>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::expect_used)]
+
     use super::*;
     use crate::runtimes::v8::forms::candidates;
 

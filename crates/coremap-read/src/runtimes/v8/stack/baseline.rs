@@ -100,6 +100,8 @@ impl BytecodeSizes {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::expect_used)]
+
     use super::*;
 
     fn sizes() -> BytecodeSizes {
