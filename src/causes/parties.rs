@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
 use crate::causes::deadlocks::INITIALISED;
-use crate::causes::frames::{is_blind, is_nameless, library};
+use crate::causes::frames::{is_blind, is_nameless, library, source};
 use crate::causes::native;
 use crate::causes::wait_graph::{Edges, NodeId, WaitGraph};
 use crate::map::Confidence;
 use crate::native::locks::NativeWait;
-use crate::report::{FrameRow, ThreadRow, WaitRow};
+use crate::report::{ThreadRow, WaitRow};
 use crate::runtimes::api::{
     Activity, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
 };
@@ -100,13 +100,6 @@ pub(crate) struct Scene {
     /// Whether findings may show data of the program.
     pub(crate) show_data: bool,
     by_id: HashMap<PartyId, NodeId>,
-}
-
-/// File name and line of a frame: `shop.js:12`.
-fn source(frame: &FrameRow) -> Option<String> {
-    let file = frame.file.as_deref()?;
-    let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    Some(frame.line.map_or_else(|| name.to_owned(), |line| format!("{name}:{line}")))
 }
 
 impl Scene {

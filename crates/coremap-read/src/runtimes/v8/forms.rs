@@ -4,6 +4,8 @@
 //! other without a gap ([`crate::runtimes::v8::detect`]). Sources: V8's memory-chunk.h, roots.h, objects/*.h and *.tq
 //! of 10.2, 11.3, 12.4, 13.6 and 14.6.
 
+use crate::runtimes::v8::root_maps::{MAPS_10, MAPS_11, MAPS_11_8, MAPS_12, MAPS_13, MAPS_14};
+
 /// Positions of the fields of a page's metadata, in words.
 #[derive(Debug)]
 pub(super) struct PageForm {
@@ -142,133 +144,6 @@ const SPACES_13: &[&str] = &[
 const PAGE_11: PageForm = PageForm { metadata: None, flags: 1, size: 0, heap: 2, start: 3, end: 4, owner: 8 };
 const PAGE_12: PageForm = PageForm { metadata: None, flags: 0, size: 2, heap: 3, start: 4, end: 5, owner: 9 };
 const PAGE_13: PageForm = PageForm { metadata: Some(1), flags: 0, size: 6, heap: 8, start: 9, end: 7, owner: 10 };
-
-const MAPS_10: &[(&str, u64)] = &[
-    ("FREE_SPACE", 0),
-    ("FILLER", 1),
-    ("BYTE_ARRAY", 11),
-    ("FIXED_ARRAY", 12),
-    ("HEAP_NUMBER", 24),
-    ("SCOPE_INFO", 18),
-    ("TRANSITION_ARRAY", 25),
-    ("FEEDBACK_VECTOR", 27),
-    ("FEEDBACK_METADATA", 38),
-    ("BIGINT", 40),
-    ("BYTECODE_ARRAY", 42),
-    ("GLOBAL_DICTIONARY", 46),
-    ("NAME_DICTIONARY", 50),
-    ("NUMBER_DICTIONARY", 52),
-    ("ORDERED_HASH_MAP", 54),
-    ("ORDERED_HASH_SET", 55),
-    ("WEAK_ARRAY_LIST", 79),
-    ("EPHEMERON_HASH_TABLE", 80),
-];
-
-const MAPS_11: &[(&str, u64)] = &[
-    ("FREE_SPACE", 0),
-    ("FILLER", 1),
-    ("BYTE_ARRAY", 11),
-    ("FIXED_ARRAY", 12),
-    ("HEAP_NUMBER", 25),
-    ("SCOPE_INFO", 19),
-    ("TRANSITION_ARRAY", 26),
-    ("FEEDBACK_VECTOR", 27),
-    ("FEEDBACK_METADATA", 38),
-    ("BIGINT", 40),
-    ("BYTECODE_ARRAY", 42),
-    ("GLOBAL_DICTIONARY", 45),
-    ("NAME_DICTIONARY", 49),
-    ("NUMBER_DICTIONARY", 51),
-    ("ORDERED_HASH_MAP", 53),
-    ("ORDERED_HASH_SET", 54),
-    ("WEAK_ARRAY_LIST", 81),
-    ("EPHEMERON_HASH_TABLE", 82),
-];
-
-/// 11.8 (Node.js 21): one map more before those of 11.3.
-const MAPS_11_8: &[(&str, u64)] = &[
-    ("FREE_SPACE", 0),
-    ("FILLER", 1),
-    ("BYTE_ARRAY", 11),
-    ("FIXED_ARRAY", 12),
-    ("HEAP_NUMBER", 25),
-    ("SCOPE_INFO", 19),
-    ("TRANSITION_ARRAY", 26),
-    ("FEEDBACK_VECTOR", 27),
-    ("FEEDBACK_METADATA", 39),
-    ("BIGINT", 41),
-    ("BYTECODE_ARRAY", 43),
-    ("GLOBAL_DICTIONARY", 46),
-    ("NAME_DICTIONARY", 50),
-    ("NUMBER_DICTIONARY", 52),
-    ("ORDERED_HASH_MAP", 54),
-    ("ORDERED_HASH_SET", 55),
-    ("WEAK_ARRAY_LIST", 81),
-    ("EPHEMERON_HASH_TABLE", 82),
-];
-
-const MAPS_12: &[(&str, u64)] = &[
-    ("FREE_SPACE", 0),
-    ("FILLER", 1),
-    ("BYTE_ARRAY", 11),
-    ("FIXED_ARRAY", 12),
-    ("HEAP_NUMBER", 25),
-    ("SCOPE_INFO", 19),
-    ("TRANSITION_ARRAY", 26),
-    ("FEEDBACK_VECTOR", 27),
-    ("FEEDBACK_METADATA", 41),
-    ("BIGINT", 43),
-    ("BYTECODE_ARRAY", 45),
-    ("GLOBAL_DICTIONARY", 49),
-    ("NAME_DICTIONARY", 54),
-    ("NUMBER_DICTIONARY", 56),
-    ("ORDERED_HASH_MAP", 58),
-    ("ORDERED_HASH_SET", 59),
-    ("WEAK_ARRAY_LIST", 87),
-    ("EPHEMERON_HASH_TABLE", 88),
-];
-
-const MAPS_13: &[(&str, u64)] = &[
-    ("FREE_SPACE", 0),
-    ("FILLER", 1),
-    ("BYTE_ARRAY", 11),
-    ("FIXED_ARRAY", 12),
-    ("HEAP_NUMBER", 25),
-    ("SCOPE_INFO", 19),
-    ("TRANSITION_ARRAY", 26),
-    ("FEEDBACK_VECTOR", 27),
-    ("FEEDBACK_METADATA", 41),
-    ("BIGINT", 43),
-    ("BYTECODE_ARRAY", 45),
-    ("GLOBAL_DICTIONARY", 49),
-    ("NAME_DICTIONARY", 54),
-    ("NUMBER_DICTIONARY", 56),
-    ("ORDERED_HASH_MAP", 58),
-    ("ORDERED_HASH_SET", 59),
-    ("WEAK_ARRAY_LIST", 91),
-    ("EPHEMERON_HASH_TABLE", 92),
-];
-
-const MAPS_14: &[(&str, u64)] = &[
-    ("FREE_SPACE", 42),
-    ("FILLER", 43),
-    ("BYTE_ARRAY", 9),
-    ("FIXED_ARRAY", 10),
-    ("HEAP_NUMBER", 20),
-    ("SCOPE_INFO", 79),
-    ("TRANSITION_ARRAY", 21),
-    ("FEEDBACK_VECTOR", 57),
-    ("FEEDBACK_METADATA", 56),
-    ("BIGINT", 48),
-    ("BYTECODE_ARRAY", 49),
-    ("GLOBAL_DICTIONARY", 59),
-    ("NAME_DICTIONARY", 66),
-    ("NUMBER_DICTIONARY", 69),
-    ("ORDERED_HASH_MAP", 72),
-    ("ORDERED_HASH_SET", 73),
-    ("WEAK_ARRAY_LIST", 103),
-    ("EPHEMERON_HASH_TABLE", 104),
-];
 
 const SCOPE_10: ScopeForm =
     ScopeForm { raw_flags: false, module_count_first: false, unused_parameters: false, types: [2, 3, 4, 1, 0, 8] };

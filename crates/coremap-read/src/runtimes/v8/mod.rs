@@ -6,7 +6,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `constants`, `forms`, `detect` | recognition and layout |
+//! | `constants`, `forms`, `root_maps`, `detect` | recognition and layout |
 //! | `vm`, `pages`, `isolates` | memory of the heaps, and reads of its words |
 //! | `text`, `functions`, `properties`, `naming` | strings, functions and scopes, properties, names by constructor |
 //! | `heap` | objects: sizes, types, the walk, references |
@@ -32,6 +32,7 @@ mod naming;
 mod node_v8;
 mod pages;
 mod properties;
+mod root_maps;
 mod roots;
 mod stack;
 mod text;
