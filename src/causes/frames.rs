@@ -58,6 +58,13 @@ fn method_title(frame: &FrameRow) -> String {
     }
 }
 
+/// File name and line of a frame: `shop.js:12`.
+pub(super) fn source(frame: &FrameRow) -> Option<String> {
+    let file = frame.file.as_deref()?;
+    let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    Some(frame.line.map_or_else(|| name.to_owned(), |line| format!("{name}:{line}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
 use crate::causes::deadlocks::INITIALISED;
-use crate::causes::frames::{is_blind, is_nameless, library};
+use crate::causes::frames::{is_blind, is_nameless, library, source};
 use crate::causes::native;
 use crate::causes::wait_graph::{Edges, NodeId, WaitGraph};
 use crate::map::Confidence;
@@ -39,6 +39,10 @@ pub(crate) struct Party {
     /// Processor time that it used, in milliseconds.
     pub(crate) cpu_ms: Option<u64>,
     pub(crate) wait: Option<WaitFact>,
+    /// What does not go on while it runs.
+    pub(crate) serves: Option<&'static str>,
+    /// File and line of the innermost method of the program.
+    pub(crate) source: Option<String>,
 }
 
 impl Party {
@@ -146,6 +150,8 @@ impl Scene {
                 finalizer: thread.role == Some("finalizer"),
                 main: thread.role == Some("main") || thread.managed_name.as_deref() == Some("main"),
                 wait: waits.remove(&id).or_else(|| thread.waits_for.as_ref().filter(|row| !sleeps(row)).map(of_row)),
+                serves: facts.iter().find_map(|runtime| runtime.serves(thread)),
+                source: own_frames(&thread.frames).next().and_then(source),
                 place,
             }
         };
@@ -282,6 +288,8 @@ impl Party {
             finalizer: false,
             cpu_ms: None,
             wait: None,
+            serves: None,
+            source: None,
         }
     }
 

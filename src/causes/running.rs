@@ -29,16 +29,20 @@ pub(super) fn running(scene: &Scene) -> Vec<Finding> {
             PartyId::Thread(tid) => scene.rings.get(&tid),
             PartyId::Task(_) | PartyId::Pool(_) => None,
         });
+        let serves = first.serves.filter(|_| parties.len() == 1);
+        let at = first.source.as_ref().filter(|_| serves.is_some());
         let text = format!(
-            "{} ({}) {verb} in {}{}{}.{}",
+            "{} ({}) {verb} in {}{}{}.{}{}",
             count(parties.len() as u64, "thread"),
             names(parties),
             callee(parties),
             first.stack(),
-            cpu(parties),
+            at.map_or_else(String::new, |at| format!(" ({at})")) + &cpu(parties),
+            serves.map_or_else(String::new, |what| format!(" The {what} does not turn until it returns.")),
             ring.map_or_else(String::new, |ring| format!(" {ring}."))
         );
-        let finding = Finding::new("running", Severity::Info, text, "innermost frames; no wait");
+        let id = if serves.is_some() { "event-loop" } else { "running" };
+        let finding = Finding::new(id, Severity::Info, text, "innermost frames; no wait");
         Some(finding.known(Confidence::Derived).more("threads --group").fingerprinted(*place))
     };
     all.iter().take(MOST).filter_map(of_place).collect()

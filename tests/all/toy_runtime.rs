@@ -191,7 +191,7 @@ impl ManagedCode for Toy<'_> {
         }
         let inner = Method { name: "Inner()".into(), size: 0, ..(*method).clone() };
         let place = |il_offset, how| {
-            let source = Source { il_offset: Some(il_offset), file: Some("toy".into()), line: Some(7) };
+            let source = Source { il_offset: Some(il_offset), file: Some("toy".into()), line: Some(7), column: None };
             Position { source, how: Some(how) }
         };
         let methods = vec![

@@ -147,6 +147,8 @@ codes! {
             "Structures of the Java VM are damaged or not in the core. The message says which.";
         Cpython = Lost, "cpython", "structures of Python could not be read",
             "Structures of the Python runtime are damaged or not in the core. The message says which.";
+        V8Unusable = Either, "v8-unusable", "a V8 could not be read",
+            "A V8 (Node.js) is mapped, but coremap cannot read it. The message says why; `--symbols DIR` with the program's file may help.";
         DotnetUnusable = Either, "dotnet-unusable", "a .NET runtime could not be read",
             "A .NET runtime is mapped, but coremap cannot read it. The message says why; `--symbols DIR` with the runtime's files may help.";
         NativeaotUnusable = Either, "nativeaot-unusable", "a NativeAOT runtime could not be read",
@@ -238,6 +240,7 @@ impl WarningCode {
         WarningCode::Nativeaot,
         WarningCode::Hotspot,
         WarningCode::Cpython,
+        WarningCode::V8Unusable,
         WarningCode::DotnetUnusable,
         WarningCode::NativeaotUnusable,
         WarningCode::HotspotUnusable,

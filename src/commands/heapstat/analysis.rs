@@ -170,7 +170,21 @@ fn type_row(name: String, stat: &TypeStat, heap: &dyn Heap) -> TypeRow {
         .map(|(g, tally)| GenerationRow { generation: g.name, count: tally.count, size: tally.size })
         .collect();
     let (count, size, name) = (stat.total.count, stat.total.size, name.into());
-    TypeRow { method_table: stat.info.address, name, count, size, tracked, generations, ..TypeRow::default() }
+    let origin = heap.type_origin(stat.kind).unwrap_or_default();
+    let text = |text: Option<String>| text.map(String::into_boxed_str);
+    let (script, line, isolate) = (text(origin.script), origin.line, text(origin.isolate));
+    TypeRow {
+        script,
+        line,
+        isolate,
+        method_table: stat.info.address,
+        name,
+        count,
+        size,
+        tracked,
+        generations,
+        ..TypeRow::default()
+    }
 }
 
 fn free_block(heap: &dyn Heap, block: &FreeBlock) -> FreeBlockRow {

@@ -108,8 +108,7 @@ fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
         let known = tracked.then(|| t.tracked.map_or_else(String::new, exact));
         let runtime = several.then(|| t.runtime.as_deref().unwrap_or_default().to_owned());
         let (count, size) = (exact(t.count), exact(t.size));
-        let cells =
-            [Some(t.method_table.to_string()), Some(count), known, Some(size), runtime, Some(t.name.to_string())];
+        let cells = [Some(t.method_table.to_string()), Some(count), known, Some(size), runtime, Some(name(t))];
         table.rows.push(cells.into_iter().flatten().collect());
     }
     let known = tracked.then(|| exact(report.types.iter().filter_map(|t| t.tracked).saturating_sum()));
@@ -118,6 +117,14 @@ fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
     let cells = [Some("[TOTAL]".into()), Some(objects), known, Some(size), runtime, Some(String::new())];
     table.footer = Some(cells.into_iter().flatten().collect());
     table
+}
+
+/// A type's name, with the place of its constructor if names are not unique: `Entry (app.js:12)`.
+fn name(row: &TypeRow) -> String {
+    let Some(script) = row.script.as_deref() else { return row.name.to_string() };
+    let line = row.line.map_or_else(String::new, |line| format!(":{line}"));
+    let file = script.rsplit('/').next().unwrap_or(script);
+    format!("{} ({file}{line})", row.name)
 }
 
 fn block_table(blocks: &[FreeBlockRow]) -> TableBlock<'_> {

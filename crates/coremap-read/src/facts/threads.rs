@@ -181,6 +181,8 @@ pub struct FrameRow {
     pub file: Option<Name>,
     /// Line.
     pub line: Option<u32>,
+    /// Column, from 1 on. `null` in runtimes that don't record it.
+    pub column: Option<u32>,
     /// How the frame was found.
     pub trust: Trust,
     /// Whether the code is the program's: not of the runtime's library, nor of the system's.

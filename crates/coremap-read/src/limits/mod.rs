@@ -15,6 +15,7 @@ mod image;
 mod native;
 mod nativeaot;
 mod output;
+mod v8;
 
 pub use self::core::*;
 pub use cpython::*;
@@ -25,3 +26,4 @@ pub use image::*;
 pub use native::*;
 pub use nativeaot::*;
 pub use output::*;
+pub use v8::*;

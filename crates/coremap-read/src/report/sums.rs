@@ -32,6 +32,12 @@ pub struct TypeRow {
     pub name: Box<str>,
     /// Name of its runtime, if the core has several with a heap; otherwise `null`.
     pub runtime: Option<Name>,
+    /// Script with its constructor or function (V8). `null` in runtimes with unique type names, and if unknown.
+    pub script: Option<Box<str>>,
+    /// Line in that script.
+    pub line: Option<u32>,
+    /// Isolate that has the type (V8). `null` if all share it.
+    pub isolate: Option<Box<str>>,
     /// Number of objects.
     pub count: u64,
     /// Bytes of the objects.

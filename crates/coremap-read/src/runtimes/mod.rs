@@ -9,7 +9,7 @@
 //! | [`graph`] | the object graph: shortest paths from roots, dominators, path shapes |
 //! | `clr_gc` | the garbage collector of .NET, which CoreCLR and NativeAOT share |
 //! | `event_pipe` | buffers of .NET's event log, which both share too |
-//! | `coreclr`, `nativeaot`, `hotspot`, `cpython` | one runtime each, with its `anatomy` and `fields` |
+//! | `coreclr`, `nativeaot`, `hotspot`, `cpython`, `v8` | one runtime each, with its `anatomy` and `fields` |
 //!
 //! The objects of a heap, and what one of them references:
 //!
@@ -56,6 +56,8 @@ pub mod event_pipe;
 pub mod hotspot;
 #[doc(hidden)]
 pub mod nativeaot;
+#[doc(hidden)]
+pub mod v8;
 
 use crate::diag::WarningCode;
 use crate::process::Process;
@@ -65,6 +67,7 @@ use crate::runtimes::coreclr::CoreClr;
 use crate::runtimes::cpython::CPython;
 use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::nativeaot::NativeAot;
+use crate::runtimes::v8::V8;
 
 /// Finds the runtimes of one kind in a process.
 pub(crate) struct Finder {
@@ -126,6 +129,14 @@ pub(crate) const RUNTIMES: &[Finder] = &[
         library: None,
         offers: &[Offer::ClrGc],
         find: |process| NativeAot::find(process).into_iter().map(DetectedRuntime::other).collect(),
+    },
+    Finder {
+        name: "V8",
+        shown: "V8",
+        unusable: WarningCode::V8Unusable,
+        library: Some(("libnode", "Node.js")),
+        offers: &[],
+        find: |process| V8::find(process).into_iter().map(DetectedRuntime::other).collect(),
     },
 ];
 

@@ -1,8 +1,11 @@
 use crate::addr::AddrRange;
-use crate::commands::dotnet::heap::report::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
+use crate::commands::dotnet::heap::report::{
+    ArrayBuffersRow, GcRow, HeapReport, IsolateRow, LoaderBlockRow, LoaderHeapRow, SegmentRow, SpaceRow,
+};
 use crate::commands::dotnet::{clr_gcs, coreclr, unread};
 use crate::map::Base;
-use crate::runtimes::api::Segment;
+use crate::progress::Progress;
+use crate::runtimes::api::{FREE, IsolateSizes, ManagedRuntime, Segment, Selection, stat};
 use crate::runtimes::coreclr::HeapBlock;
 use crate::session::Session;
 use crate::sums::{SaturatingAdd, SaturatingSum};
@@ -36,6 +39,14 @@ pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
             committed: s.committed.len(),
         })
         .collect();
+    let mut isolates = Vec::new();
+    for (id, runtime) in session.runtimes_by_id() {
+        let rows = isolate_rows(runtime);
+        if !rows.is_empty() {
+            read.push(id);
+        }
+        isolates.extend(rows);
+    }
     segments.sort_by_key(|s| (s.heap, s.generation.name(), s.start));
     let sum = |f: fn(&SegmentRow) -> u64| segments.iter().map(f).fold(0, u64::saturating_add);
     HeapReport {
@@ -45,8 +56,34 @@ pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
         gc,
         loader: loader.then(|| loader_rows(session)),
         unread: unread(session, &read),
+        isolates,
         segments,
     }
+}
+
+/// Lists the isolated heaps of a runtime, with the bytes of their objects by space.
+fn isolate_rows(runtime: &dyn ManagedRuntime) -> Vec<IsolateRow> {
+    let isolates = runtime.isolates();
+    let Some(heap) = runtime.heap().filter(|_| !isolates.is_empty()) else { return Vec::new() };
+    let row = |isolate: IsolateSizes| {
+        let selection = Selection { heap: Some(isolate.heap), ..Selection::default() };
+        let stat = stat(heap, &selection, &Progress::silent());
+        let used = |name: &str| {
+            let number = heap.generations().iter().position(|generation| generation.name == name);
+            let objects = stat.types.iter().filter(|row| row.kind != FREE);
+            objects.filter_map(|row| row.by_generation.get(number?)).map(|tally| tally.size).saturating_sum()
+        };
+        let spaces = isolate.spaces.iter().map(|s| SpaceRow { name: s.name, size: s.size, used: used(s.name) });
+        IsolateRow {
+            spaces: spaces.collect(),
+            name: isolate.name,
+            address: isolate.address,
+            tid: isolate.tid,
+            array_buffers: ArrayBuffersRow { count: isolate.buffers, bytes: isolate.buffer_bytes },
+            code_reserve: isolate.code_reserve,
+        }
+    };
+    isolates.into_iter().map(row).collect()
 }
 
 /// Describes a GC. `None` if it has no segments.

@@ -21,6 +21,8 @@ pub struct HeapReport {
     pub allocated: Option<u64>,
     /// Loader heaps, with `--loader`.
     pub loader: Option<Vec<LoaderHeapRow>>,
+    /// Isolated heaps of a runtime that has several (V8), with their spaces. Empty for others.
+    pub isolates: Vec<IsolateRow>,
     /// Runtimes of the process whose heap segments are not read. They are missing from `segments`.
     pub unread: Vec<String>,
 }
@@ -38,6 +40,43 @@ pub struct GcRow {
     pub regions: bool,
     /// Whether the dump was taken during a garbage collection.
     pub in_progress: bool,
+}
+
+/// An isolated heap, with a thread of its own.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct IsolateRow {
+    /// Name: its part in the process.
+    pub name: String,
+    /// Address of its heap.
+    pub address: Addr,
+    /// System thread that runs it. `null` if unknown.
+    pub tid: Option<u32>,
+    /// Its spaces. Spaces without pages are left out.
+    pub spaces: Vec<SpaceRow>,
+    /// Buffers outside of the heap that its objects own, each counted once.
+    pub array_buffers: ArrayBuffersRow,
+    /// Bytes reserved for its code and not used. They cost no memory.
+    pub code_reserve: u64,
+}
+
+/// A space of an isolated heap.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct SpaceRow {
+    /// Name in the runtime's words.
+    pub name: &'static str,
+    /// Bytes of its pages.
+    pub size: u64,
+    /// Bytes of its objects.
+    pub used: u64,
+}
+
+/// Buffers outside of a heap.
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+pub struct ArrayBuffersRow {
+    /// Number of buffers.
+    pub count: u64,
+    /// Bytes of the buffers.
+    pub bytes: u64,
 }
 
 /// A segment or region.

@@ -4,11 +4,12 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::commands::dotnet::heap::report::{HeapReport, LoaderHeapRow};
+use crate::commands::dotnet::heap::report::{HeapReport, IsolateRow, LoaderHeapRow, SpaceRow};
 use crate::commands::dotnet::{add_unread, empty_line};
 use crate::map::Kind;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
+use crate::sums::SaturatingSum;
 use crate::units::{count, exact, human};
 
 /// Show the heaps of all runtimes.
@@ -34,6 +35,7 @@ impl Render for HeapReport {
                 if gc.regions { "regions" } else { "segments" },
                 if gc.in_progress { "; the dump was taken during a garbage collection" } else { "" }
             )),
+            None if !self.isolates.is_empty() => {}
             None if self.unread.is_empty() => doc.line("no .NET runtime with a readable heap"),
             None => doc.line(empty_line("heap segments", &self.unread, ELSEWHERE)),
         }
@@ -56,6 +58,9 @@ impl Render for HeapReport {
         if let Some(loader) = &self.loader {
             doc.line("");
             doc.table(loader_table(loader));
+        }
+        for isolate in &self.isolates {
+            isolate_lines(&mut doc, isolate);
         }
         if self.gc.is_some() {
             add_unread(&mut doc, "heap segments", &self.unread);
@@ -88,6 +93,26 @@ struct LoaderCsv<'a> {
     blocks: usize,
     size: u64,
     wasted: u64,
+}
+
+/// Shows an isolated heap with its spaces.
+fn isolate_lines<'a>(doc: &mut Document<'a>, isolate: &'a IsolateRow) {
+    let sum = |bytes: fn(&SpaceRow) -> u64| isolate.spaces.iter().map(bytes).saturating_sum();
+    let thread = isolate.tid.map_or_else(String::new, |tid| format!(", thread {tid}"));
+    doc.line(format!(
+        "isolate {}{thread}: {} in pages, {} in objects; {} outside with {}; {} reserved for code",
+        isolate.name,
+        human(sum(|space| space.size)),
+        human(sum(|space| space.used)),
+        count(isolate.array_buffers.count, "ArrayBuffer"),
+        human(isolate.array_buffers.bytes),
+        human(isolate.code_reserve),
+    ));
+    let mut table = TableBlock::default().text("Space").number("Pages").number("Objects");
+    for space in &isolate.spaces {
+        table.rows.push(vec![space.name.to_owned(), exact(space.size), exact(space.used)]);
+    }
+    doc.table(table);
 }
 
 fn segment_table(report: &HeapReport) -> TableBlock<'_> {

@@ -188,6 +188,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
             il_offset: source.il_offset,
             file: source.file.map(Name::from),
             line: source.line,
+            column: source.column,
             own: method.role == MethodRole::Program,
             ..FrameRow::default()
         }

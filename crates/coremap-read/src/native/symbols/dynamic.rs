@@ -62,6 +62,21 @@ impl Dynamic {
         places.into_iter().filter_map(name).collect()
     }
 
+    /// Returns the defined entries whose names have a prefix: the rest of each name, and the address.
+    pub(super) fn with_prefix(&self, memory: &dyn Memory, bias: u64, prefix: &str) -> Vec<(String, Addr)> {
+        let strings = Strings::Memory(self.strings);
+        let mut out = Vec::new();
+        self.each(memory, &Budget::new(), &mut |entry| {
+            let defined = bytes::u16_at(entry, sym::SHNDX).is_some_and(|section| section != 0);
+            let name = bytes::u32_at(entry, sym::NAME).filter(|_| defined).and_then(|at| strings.name(memory, at));
+            let rest = name.as_deref().and_then(|name| name.strip_prefix(prefix.as_bytes()));
+            if let Some((rest, value)) = rest.zip(bytes::u64_at(entry, sym::VALUE)) {
+                out.push((String::from_utf8_lossy(rest).into_owned(), Addr::new(bias.wrapping_add(value))));
+            }
+        });
+        out
+    }
+
     fn each(&self, memory: &dyn Memory, budget: &Budget, with: &mut dyn FnMut(&[u8])) {
         let count = budget.take(self.count);
         let mut i = 0u64;

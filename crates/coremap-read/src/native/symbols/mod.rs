@@ -50,6 +50,15 @@ const VDSO: &str = "[vdso]";
 /// Name of the source of dynamic symbols.
 const DYNSYM: &str = "dynsym";
 
+/// Returns the symbols that an image exports under names with `prefix`: the rest of each name, and the address.
+pub(crate) fn exported_with_prefix(
+    memory: &dyn Memory,
+    image: &crate::image::elf::ElfImage,
+    prefix: &str,
+) -> Vec<(String, Addr)> {
+    Dynamic::read(memory, image, &Budget::new()).map_or_else(Vec::new, |d| d.with_prefix(memory, image.bias, prefix))
+}
+
 /// A symbol, and the offset of an address in it.
 ///
 /// Names are unescaped, as in the process or file. They must pass [`crate::bytes::printable`] before they reach a

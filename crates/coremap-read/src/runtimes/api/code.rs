@@ -146,6 +146,8 @@ pub struct Source {
     pub file: Option<String>,
     /// Line number.
     pub line: Option<u32>,
+    /// Column, from 1 on, if the runtime records it.
+    pub column: Option<u32>,
 }
 
 /// One version of a method's code.

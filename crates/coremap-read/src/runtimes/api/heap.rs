@@ -75,6 +75,17 @@ pub struct TypeInfo {
     pub elements: Option<Elements>,
 }
 
+/// Where a type comes from, in runtimes whose type names are not unique.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TypeOrigin {
+    /// Script with the type's constructor or function, as the runtime names it.
+    pub script: Option<String>,
+    /// Line in the script, from 1 on.
+    pub line: Option<u32>,
+    /// Name of the isolate that has the type.
+    pub isolate: Option<String>,
+}
+
 /// A range of the heap where no object was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnwalkedRange {
@@ -374,6 +385,16 @@ pub trait Heap: Sync {
         None
     }
 
+    /// Where a type comes from. `None` in runtimes with unique names.
+    fn type_origin(&self, _kind: TypeIndex) -> Option<TypeOrigin> {
+        None
+    }
+
+    /// Name that the object itself gives to the reference at `offset`, in a heap of contiguous objects.
+    fn own_link_name(&self, _object: Addr, _offset: u64) -> Option<String> {
+        None
+    }
+
     /// Name of the field at `offset` of a non-array type: `name`, or `name.inner` for a field inside a value type.
     fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String>;
 
@@ -463,9 +484,12 @@ impl dyn Heap + '_ {
         }
     }
 
-    /// [`BlockHeap::link_name`], or `None` for other heaps.
+    /// [`BlockHeap::link_name`], or [`Heap::own_link_name`] of other heaps.
     pub fn link_name(&self, object: Addr, offset: u64) -> Option<String> {
-        self.blocks()?.link_name(object, offset)
+        match self.blocks() {
+            Some(blocks) => blocks.link_name(object, offset),
+            None => self.own_link_name(object, offset),
+        }
     }
 }
 

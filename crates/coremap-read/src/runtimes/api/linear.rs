@@ -55,6 +55,11 @@ pub(crate) trait LinearHeap: Sync {
     /// Distance in bytes from an object of this size to the next.
     fn stride(&self, size: u64) -> u64;
 
+    /// Type of the object at `at`, if its key does not determine it.
+    fn type_at(&self, _window: &Window<'_>, _at: u64, kind: TypeIndex, _form: Self::SizeRule) -> TypeIndex {
+        kind
+    }
+
     /// Gaps that begin in `range`, sorted by address.
     fn gaps(&self, range: AddrRange) -> &[Self::Gap];
 
@@ -218,6 +223,7 @@ impl<H: LinearHeap> LinearWalker<'_, H> {
             if next > end || next <= at {
                 return Stop::Bad(at, Damage::TooLong(size));
             }
+            let kind = self.heap.type_at(window, at, kind, form);
             visit(&Object { addr: Addr::new(at), kind, size });
             at = next;
         }

@@ -13,6 +13,7 @@ mod frames;
 mod heap;
 mod holders;
 mod id;
+mod isolates;
 mod last_words;
 pub(crate) mod linear;
 mod locks;
@@ -44,11 +45,12 @@ pub use frames::{
 };
 pub use heap::{
     BlockHeap, Elements, FREE, FREE_NAME, Generation, Heap, HeapRange, Link, Node, Object, ObjectBatch, ObjectReader,
-    StringContent, StringUnits, TypeIndex, TypeInfo, UnwalkedRange, UnwalkedRanges, Walker, locate,
+    StringContent, StringUnits, TypeIndex, TypeInfo, TypeOrigin, UnwalkedRange, UnwalkedRanges, Walker, locate,
 };
 pub(crate) use heap::{RefBatch, all_types};
 pub use holders::{NamedStatics, StaticRoot, TypeRole};
 pub use id::RuntimeId;
+pub use isolates::{IsolateSizes, IsolateSpace};
 pub use last_words::{FailedAllocation, KeptFailure, LastWords, OutOfMemory, OwnEnd};
 pub use locks::{ExceptionList, ListedException, ListedLock, LockList, LockParty};
 pub use names::FieldKey;

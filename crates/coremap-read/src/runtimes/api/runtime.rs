@@ -9,9 +9,9 @@ use crate::map::{Claims, Confidence, Kind};
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
-    AllocationTraces, AsyncFunctions, BlockLabels, ClrGc, EventSession, ExceptionList, Heap, LastWords, LightFrame,
-    ListedMethods, LockList, ManagedCode, Mark, NamedStatics, OwnedBuffer, PendingTasks, RetainedSizes, Roots,
-    RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts, buffer_at,
+    AllocationTraces, AsyncFunctions, BlockLabels, ClrGc, EventSession, ExceptionList, Heap, IsolateSizes, LastWords,
+    LightFrame, ListedMethods, LockList, ManagedCode, Mark, NamedStatics, OwnedBuffer, PendingTasks, RetainedSizes,
+    Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts, buffer_at,
 };
 
 /// A thread as a runtime sees it.
@@ -304,6 +304,11 @@ pub trait ManagedRuntime: Sync {
     /// The setting that keeps the heap's memory committed, as a clause. `None` if none is known.
     fn heap_setting(&self) -> Option<String> {
         None
+    }
+
+    /// The isolated heaps of the runtime. Empty if it has a single heap.
+    fn isolates(&self) -> Vec<IsolateSizes> {
+        Vec::new()
     }
 
     /// What it knows of the end of the process. `None` if nothing.

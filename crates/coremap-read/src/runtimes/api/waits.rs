@@ -219,6 +219,13 @@ pub trait WaitFacts: Sync {
         None
     }
 
+    /// What does not go on while a thread runs, because the thread alone serves it: an event loop. `None` for most
+    /// threads.
+    fn serves(&self, thread: &ThreadRow) -> Option<&'static str> {
+        let _ = thread;
+        None
+    }
+
     /// What a thread does, by its frames. `None` if they do not show it.
     fn activity(&self, thread: &ThreadRow) -> Option<Activity> {
         let _ = thread;

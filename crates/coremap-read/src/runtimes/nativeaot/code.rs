@@ -112,7 +112,7 @@ impl<'p> Code<'p> {
     pub(super) fn line_at(&self, method: &Method, ip: Addr) -> Source {
         let found = method.offset_of(ip).and_then(|offset| self.methods().line(method.start, offset));
         let (file, line) = found.unzip();
-        Source { il_offset: None, file, line }
+        Source { il_offset: None, file, line, column: None }
     }
 }
 

@@ -51,6 +51,7 @@ impl ManagedCode for Methods<'_> {
             il_offset: step.map(|s| s.il),
             file: line.as_ref().map(|l| printable(&l.file).into_owned()),
             line: line.map(|l| l.line),
+            column: None,
         }
     }
 

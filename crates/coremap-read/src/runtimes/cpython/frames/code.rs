@@ -65,6 +65,7 @@ impl<'p> Codes<'p> {
             il_offset: Some(frame.offset),
             file: Some(code.file.clone()),
             line: self.line(&code, frame.offset),
+            column: None,
         };
         Activation { method: code.method.clone(), position: Position { source, how: None } }
     }

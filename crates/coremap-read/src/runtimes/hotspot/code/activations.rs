@@ -92,7 +92,7 @@ impl Code<'_> {
         // The index is -1 before the method has taken its lock (SynchronizationEntryBci). That is shown with the line
         // of bytecode 0.
         let line = bci.and_then(|bci| u32::try_from(bci.max(0)).ok()).and_then(|bci| self.classes.line(info, bci));
-        let source = Source { il_offset: bci, file: info.file.clone(), line };
+        let source = Source { il_offset: bci, file: info.file.clone(), line, column: None };
         Activation { method, position: Position { source, how: Some(how) } }
     }
 

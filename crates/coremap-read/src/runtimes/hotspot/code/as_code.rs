@@ -168,7 +168,7 @@ impl Code<'_> {
 
     fn source_of(&self, info: &MethodInfo, bci: i32) -> Source {
         let line = u32::try_from(bci).ok().and_then(|bci| self.classes.line(info, bci));
-        Source { il_offset: Some(bci.into()), file: info.file.clone().filter(|_| !info.is_native), line }
+        Source { il_offset: Some(bci.into()), file: info.file.clone().filter(|_| !info.is_native), line, column: None }
     }
 
     /// Returns a blob's name in the VM's own perf map: a method with its return type, or the VM's name of the blob.

@@ -1,0 +1,66 @@
+//! Timers that are active, by callback and period.
+
+use std::collections::BTreeMap;
+
+use crate::addr::Addr;
+use crate::facts::{Finding, Severity};
+use crate::map::Confidence;
+use crate::runtimes::api::RetainedSizes;
+use crate::runtimes::v8::census::{Census, boolean, function_text, is_own, kept, maker, stores_below};
+use crate::runtimes::v8::heap::Heap;
+use crate::runtimes::v8::vm::{smi, strong};
+use crate::units::{count, exact, round};
+
+/// Minimum number of timers with one callback to be reported.
+const MANY: usize = 1000;
+
+/// Steps from an object of the program to memory that it owns.
+const DEPTH: usize = 4;
+
+/// Returns a finding for each callback with many active timers.
+pub(super) fn findings(heap: &Heap<'_>, census: &Census, retained: Option<&dyn RetainedSizes>) -> Vec<Finding> {
+    // By callback, period in milliseconds and whether it repeats.
+    let mut groups: BTreeMap<(u64, i64, bool), Vec<(u64, u64)>> = BTreeMap::new();
+    for &timer in &census.timers {
+        let word = |name: &str| heap.vm.own(timer, name);
+        if word("_destroyed").and_then(|word| boolean(&heap.vm, word)) != Some(false) {
+            continue;
+        }
+        let Some(callback) = word("_onTimeout").and_then(strong).filter(|at| heap.vm.is_function(*at)) else {
+            continue;
+        };
+        let Some(shared) = heap.vm.shared(callback).filter(|shared| is_own(heap, *shared)) else { continue };
+        let period = word("_idleTimeout").and_then(smi).unwrap_or(-1);
+        let repeats = word("_repeat").and_then(smi).is_some();
+        groups.entry((shared, period, repeats)).or_default().push((timer, callback));
+    }
+    let mut out = Vec::new();
+    for ((shared, period, repeats), timers) in groups.into_iter().filter(|(_, timers)| timers.len() >= MANY) {
+        let closures: Vec<u64> = timers.iter().map(|(_, callback)| *callback).collect();
+        let made = closures.first().and_then(|closure| maker(heap, *closure));
+        let objects: Vec<Addr> = timers.iter().map(|(timer, _)| Addr::new(*timer)).collect();
+        let kept = kept(heap, &closures);
+        let own: Vec<Addr> = kept.iter().flat_map(|(.., objects)| objects.iter().copied()).collect();
+        let bytes = retained.map(|sizes| sizes.sum_of(&objects).max(sizes.sum_of(&own)));
+        let outside = stores_below(heap, &own, DEPTH);
+        let bytes = bytes.map(|bytes| bytes.saturating_add(outside));
+        let keep = kept.first().map_or_else(String::new, |(name, n, _)| {
+            let size = bytes.map_or_else(String::new, |bytes| format!(": {}", round(bytes)));
+            format!(" Their callbacks keep {} {name}{size}.", exact(*n))
+        });
+        let kind = if repeats { "interval" } else { "timer" };
+        let text = format!(
+            "{} of {} ms ({}) are active, with one callback: {}.{keep}",
+            count(timers.len() as u64, kind),
+            exact(period.max(0).unsigned_abs()),
+            if repeats { "setInterval" } else { "setTimeout" },
+            function_text(heap, shared, made),
+        );
+        let evidence = "Timeout objects that are not destroyed, by callback and period";
+        let mut finding = Finding::new("timers", Severity::Info, text, evidence).known(Confidence::Exact);
+        finding.bytes = bytes;
+        let print = heap.vm.function_name(shared);
+        out.push(finding.within("managed-heap").more("objects --type '^Timeout'").fingerprinted(print));
+    }
+    out
+}
