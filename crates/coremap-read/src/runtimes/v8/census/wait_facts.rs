@@ -69,7 +69,7 @@ impl WaitFacts for V8<'_> {
                 ..WaitFact::default()
             });
             let place = Some(heap.vm.function_name(call.shared)).filter(|name| !name.is_empty());
-            TaskFact { address: Addr::new(call.generator), name: None, place, caller: None, wait }
+            TaskFact { address: Addr::new(call.generator), name: None, place, caller: None, activity: None, wait }
         };
         self.pending().iter().filter(serves).map(task).collect()
     }
