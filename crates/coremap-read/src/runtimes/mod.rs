@@ -9,7 +9,7 @@
 //! | [`graph`] | the object graph: shortest paths from roots, dominators, path shapes |
 //! | `clr_gc` | the garbage collector of .NET, which CoreCLR and NativeAOT share |
 //! | `event_pipe` | buffers of .NET's event log, which both share too |
-//! | `coreclr`, `nativeaot`, `hotspot`, `cpython` | one runtime each, with its `anatomy` and `fields` |
+//! | `coreclr`, `nativeaot`, `hotspot`, `cpython`, `go` | one runtime each, with its `anatomy` and `fields` |
 //!
 //! The objects of a heap, and what one of them references:
 //!
@@ -53,6 +53,8 @@ pub mod cpython;
 #[doc(hidden)]
 pub mod event_pipe;
 #[doc(hidden)]
+pub mod go;
+#[doc(hidden)]
 pub mod hotspot;
 #[doc(hidden)]
 pub mod nativeaot;
@@ -63,6 +65,7 @@ use crate::report::UnreadRow;
 use crate::runtimes::api::ManagedRuntime;
 use crate::runtimes::coreclr::CoreClr;
 use crate::runtimes::cpython::CPython;
+use crate::runtimes::go::Go;
 use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::nativeaot::NativeAot;
 
@@ -126,6 +129,14 @@ pub(crate) const RUNTIMES: &[Finder] = &[
         library: None,
         offers: &[Offer::ClrGc],
         find: |process| NativeAot::find(process).into_iter().map(DetectedRuntime::other).collect(),
+    },
+    Finder {
+        name: "Go",
+        shown: "Go",
+        unusable: WarningCode::GoUnusable,
+        library: None,
+        offers: &[],
+        find: |process| Go::find(process).into_iter().map(DetectedRuntime::other).collect(),
     },
 ];
 

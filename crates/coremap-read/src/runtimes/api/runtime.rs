@@ -9,9 +9,9 @@ use crate::map::{Claims, Confidence, Kind};
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
-    AllocationTraces, AsyncFunctions, BlockLabels, ClrGc, EventSession, ExceptionList, Heap, LastWords, LightFrame,
-    ListedMethods, LockList, ManagedCode, Mark, NamedStatics, OwnedBuffer, PendingTasks, RetainedSizes, Roots,
-    RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts, buffer_at,
+    Activation, AllocationTraces, AsyncFunctions, BlockLabels, ClrGc, EventSession, ExceptionList, Heap, LastWords,
+    LightFrame, ListedMethods, LockList, ManagedCode, Mark, NamedStatics, OwnedBuffer, PendingTasks, RetainedSizes,
+    Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts, buffer_at,
 };
 
 /// A thread as a runtime sees it.
@@ -40,6 +40,8 @@ pub struct LightThread {
     pub carrier: Option<u32>,
     /// What the thread waits for.
     pub wait: Option<WaitRow>,
+    /// The method that started it, with its position. `None` if the runtime does not record it.
+    pub created_by: Option<Activation>,
     /// Frames that are stored outside of any system thread's stack, innermost first.
     pub frames: Vec<LightFrame>,
     /// Why frames are missing. `None` if none are.
@@ -203,6 +205,11 @@ pub trait ManagedRuntime: Sync {
 
     /// Visits the threads that are not system threads.
     fn each_light_thread(&self, _visit: &mut dyn FnMut(LightThread)) {}
+
+    /// Word for such a thread.
+    fn light_thread_word(&self) -> &'static str {
+        "virtual thread"
+    }
 
     /// Methods listed by thread, for methods without a native frame of their own. `None` if every method is in a frame.
     fn listed_methods(&self) -> Option<&dyn ListedMethods> {

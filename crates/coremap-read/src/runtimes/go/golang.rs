@@ -1,0 +1,130 @@
+//! One Go runtime of a process, read on demand.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::bytes::printable;
+use crate::diag::{WarningCode, was_read};
+use crate::facts::RuntimeRow;
+use crate::map::Claims;
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::runtimes::api::{
+    self, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, RuntimeId, StackWalk,
+};
+use crate::runtimes::go::code::Code;
+use crate::runtimes::go::goroutines::{self, List};
+use crate::runtimes::go::runtime::{Detection, Runtime, detect};
+use crate::units::count;
+
+/// A Go runtime. Each part is read on first use and stored.
+pub struct Go<'p> {
+    runtime: Arc<Runtime<'p>>,
+    code: OnceLock<Code<'p>>,
+    threads: OnceLock<ManagedThreads>,
+    goroutines: OnceLock<List>,
+}
+
+impl<'p> Go<'p> {
+    /// Finds all Go runtimes that can be read. For each other one, adds a diagnostic that says why.
+    pub fn find(process: &'p Process) -> Vec<Go<'p>> {
+        let mut out = Vec::new();
+        for found in detect(process) {
+            match found {
+                Detection::Unusable(why) => process.diag.add(why),
+                Detection::Found(runtime) => {
+                    let (code, threads, goroutines) = Default::default();
+                    out.push(Go { runtime: Arc::new(*runtime), code, threads, goroutines });
+                }
+            }
+        }
+        out
+    }
+
+    pub(super) fn all_code(&self) -> &Code<'p> {
+        self.code.get_or_init(|| {
+            was_read("functions");
+            let code = Code::new(self.runtime.clone());
+            if code.functions().is_none() {
+                let why = format!(
+                    "{}: {}: its functions have no names and its stacks are not unwound, because their tables are not in the \
+                     core. Give the folder of the program's file with --symbols DIR",
+                    self.runtime.path,
+                    self.runtime.name()
+                );
+                self.runtime.process.diag.note(WarningCode::Go, why);
+            }
+            code
+        })
+    }
+
+    /// Goroutines and threads.
+    pub(super) fn list(&self) -> &List {
+        self.goroutines.get_or_init(|| {
+            was_read("goroutines");
+            List::read(&self.runtime)
+        })
+    }
+
+    /// Adds a diagnostic that something could not be read completely.
+    pub(super) fn warn(&self, note: &str) {
+        self.runtime.process.diag.partial(WarningCode::Go, format!("{}: {note}", self.runtime.name()));
+    }
+}
+
+impl ManagedRuntime for Go<'_> {
+    fn row(&self) -> RuntimeRow {
+        RuntimeRow {
+            name: "Go".into(),
+            version: self.runtime.version().map(str::to_owned),
+            module: printable(&self.runtime.path).into_owned(),
+            base: self.runtime.range.start,
+            gc: None,
+            layout_source: self.runtime.source(),
+        }
+    }
+
+    fn label(&self) -> String {
+        self.runtime.name()
+    }
+
+    fn claim(&self, _claims: &mut Claims) {}
+
+    fn heap(&self) -> Option<&dyn api::Heap> {
+        None
+    }
+
+    fn code(&self) -> &dyn ManagedCode {
+        self.all_code()
+    }
+
+    fn threads(&self) -> &ManagedThreads {
+        self.threads.get_or_init(|| {
+            let mut out = ManagedThreads::default();
+            for m in self.list().threads.iter().filter(|m| m.tid != 0) {
+                let known = ManagedThread { address: m.at, id: u32::try_from(m.id).ok(), marks: Vec::new() };
+                out.by_tid.entry(m.tid).or_default().push(known);
+            }
+            let note = self.list().broken.iter();
+            out.notes.extend(note.map(|note| (WarningCode::Go, format!("{}: {note}", self.runtime.name()))));
+            out
+        })
+    }
+
+    fn each_light_thread(&self, visit: &mut dyn FnMut(LightThread)) {
+        let process = self.runtime.process;
+        let (list, code) = (self.list(), self.all_code());
+        let _phase = process.enter(Phase::Frames);
+        goroutines::each(process, code, list, visit);
+        if list.unread > 0 {
+            self.warn(&format!("{} could not be read", count(list.unread, "goroutine")));
+        }
+    }
+
+    fn light_thread_word(&self) -> &'static str {
+        "goroutine"
+    }
+
+    fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Roots {
+        Roots::default()
+    }
+}
