@@ -29,6 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod allocations;
 pub mod anon;
 pub mod check;
 mod command;
@@ -68,6 +69,7 @@ pub mod trend;
 pub mod triage;
 pub mod whatis;
 
+pub use allocations::allocations;
 pub use anon::anon;
 pub use check::check;
 pub use command::{Command, Group, Subject};

@@ -2,9 +2,9 @@
 
 use crate::commands::command::{Command, Group, of_program, of_screen};
 use crate::commands::{
-    anon, check, diff, dotnet, dump, export, gcroot, heapstat, holders, info, ip2method, leaks, maddress, malloc,
-    object, objects, perfmap, record, refs, regions, report, retained, scan_secrets, search, shrink, stacks, summary,
-    symbolicate, threads, trend, triage, whatis,
+    allocations, anon, check, diff, dotnet, dump, export, gcroot, heapstat, holders, info, ip2method, leaks, maddress,
+    malloc, object, objects, perfmap, record, refs, regions, report, retained, scan_secrets, search, shrink, stacks,
+    summary, symbolicate, threads, trend, triage, whatis,
 };
 
 /// All commands, in the order of the help.
@@ -21,6 +21,7 @@ pub const COMMANDS: &[Command] = &[
     dotnet::async_chains::COMMAND.under(Group::Threads),
     dotnet::heap::COMMAND.under(Group::Managed),
     heapstat::COMMAND.under(Group::Managed),
+    allocations::COMMAND.under(Group::Managed),
     objects::COMMAND.under(Group::Managed),
     object::COMMAND.under(Group::Managed),
     gcroot::COMMAND.under(Group::Managed),

@@ -33,7 +33,7 @@ impl Command for Heap {
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
         let report = watched(&process, &progress, || commands::heap(&session, self.loader));
-        let nothing = report.gc.is_none();
+        let nothing = report.gc.is_none() && report.stats.is_none();
         answer_or_nothing(Self::NAME, common, &session, order.of(report), nothing)
     }
 }

@@ -36,6 +36,7 @@ pub const EXAMPLES: &[(&str, &[&str], bool)] = &[
     ("async", &[], false),
     ("heap", &["--loader"], false),
     ("heapstat", &["--strings"], true),
+    ("allocations", &[], false),
     ("objects", &["--type", "."], false),
     ("object", &["0x400000"], false),
     ("gcroot", &["--type", "."], true),

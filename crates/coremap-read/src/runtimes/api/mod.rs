@@ -7,6 +7,7 @@
 pub mod anatomy;
 mod clr_gc;
 mod code;
+mod collector;
 mod events;
 pub mod fields;
 mod frames;
@@ -37,6 +38,7 @@ pub use code::{
     CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,
     MethodRole, Source, UnwindError,
 };
+pub use collector::{AllocationCounts, AllocationProfile, AllocationSite};
 pub use events::EventSession;
 pub use frames::{
     Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ListedMethods, ManagedFrame, ManagedRun, Mark,

@@ -9,9 +9,9 @@ use crate::map::{Claims, Confidence, Kind};
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
-    Activation, AllocationTraces, AsyncFunctions, BlockLabels, ClrGc, EventSession, ExceptionList, Heap, LastWords,
-    LightFrame, ListedMethods, LockList, ManagedCode, Mark, NamedStatics, OwnedBuffer, PendingTasks, RetainedSizes,
-    Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts, buffer_at,
+    Activation, AllocationProfile, AllocationTraces, AsyncFunctions, BlockLabels, ClrGc, EventSession, ExceptionList,
+    Heap, LastWords, LightFrame, ListedMethods, LockList, ManagedCode, Mark, NamedStatics, OwnedBuffer, PendingTasks,
+    RetainedSizes, Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts, buffer_at,
 };
 
 /// A thread as a runtime sees it.
@@ -289,6 +289,16 @@ pub trait ManagedRuntime: Sync {
 
     /// What the state of a collection's elements of one type says, in words: how many are not completed.
     fn elements_note(&self, _kind: TypeIndex, _elements: &[Addr]) -> Option<String> {
+        None
+    }
+
+    /// Figures of its collector, with the runtime's own names. Empty if they are not read.
+    fn collector_figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// The profile of its heap that it samples itself. `None` if there is none, or its records are not found.
+    fn allocation_profile(&self) -> Option<&AllocationProfile> {
         None
     }
 

@@ -9,10 +9,13 @@ use crate::map::Claims;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::{
-    self, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, RuntimeId, StackWalk,
+    self, AllocationProfile, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, RuntimeId,
+    StackWalk,
 };
+use crate::runtimes::go::claim;
 use crate::runtimes::go::code::Code;
 use crate::runtimes::go::goroutines::{self, List};
+use crate::runtimes::go::heap::{Figures, profile};
 use crate::runtimes::go::runtime::{Detection, Runtime, detect};
 use crate::units::count;
 
@@ -21,7 +24,9 @@ pub struct Go<'p> {
     runtime: Arc<Runtime<'p>>,
     code: OnceLock<Code<'p>>,
     threads: OnceLock<ManagedThreads>,
-    goroutines: OnceLock<List>,
+    goroutines: Arc<OnceLock<List>>,
+    figures: OnceLock<Figures>,
+    profile: OnceLock<Option<AllocationProfile>>,
 }
 
 impl<'p> Go<'p> {
@@ -32,8 +37,9 @@ impl<'p> Go<'p> {
             match found {
                 Detection::Unusable(why) => process.diag.add(why),
                 Detection::Found(runtime) => {
-                    let (code, threads, goroutines) = Default::default();
-                    out.push(Go { runtime: Arc::new(*runtime), code, threads, goroutines });
+                    let (code, threads, figures, profile) = Default::default();
+                    let goroutines = Arc::default();
+                    out.push(Go { runtime: Arc::new(*runtime), code, threads, goroutines, figures, profile });
                 }
             }
         }
@@ -43,7 +49,7 @@ impl<'p> Go<'p> {
     pub(super) fn all_code(&self) -> &Code<'p> {
         self.code.get_or_init(|| {
             was_read("functions");
-            let code = Code::new(self.runtime.clone());
+            let code = Code::new(self.runtime.clone(), self.goroutines.clone());
             if code.functions().is_none() {
                 let why = format!(
                     "{}: {}: its functions have no names and its stacks are not unwound, because their tables are not in the \
@@ -57,12 +63,22 @@ impl<'p> Go<'p> {
         })
     }
 
+    /// Figures of the collector.
+    pub(super) fn figures(&self) -> &Figures {
+        self.figures.get_or_init(|| {
+            was_read("figures of the collector");
+            let _phase = self.runtime.process.enter(Phase::GcHeap);
+            let figures = Figures::read(&self.runtime);
+            if figures.unread > 0 {
+                self.warn(&format!("the bits of {} are not in the core", count(figures.unread, "span")));
+            }
+            figures
+        })
+    }
+
     /// Goroutines and threads.
     pub(super) fn list(&self) -> &List {
-        self.goroutines.get_or_init(|| {
-            was_read("goroutines");
-            List::read(&self.runtime)
-        })
+        self.goroutines.get_or_init(|| List::read(&self.runtime))
     }
 
     /// Adds a diagnostic that something could not be read completely.
@@ -87,7 +103,25 @@ impl ManagedRuntime for Go<'_> {
         self.runtime.name()
     }
 
-    fn claim(&self, _claims: &mut Claims) {}
+    fn claim(&self, claims: &mut Claims) {
+        claim::claim(&self.runtime, claims);
+    }
+
+    fn collector_figures(&self) -> Vec<(&'static str, u64)> {
+        self.figures().all.clone()
+    }
+
+    fn allocation_profile(&self) -> Option<&AllocationProfile> {
+        let first = self.runtime.proof.globals.mbuckets?;
+        let read = || {
+            was_read("heap profile");
+            let _phase = self.runtime.process.enter(Phase::Objects);
+            let profile = profile::read(&self.runtime, self.all_code(), first);
+            profile.broken.iter().for_each(|note| self.warn(note));
+            Some(profile)
+        };
+        self.profile.get_or_init(read).as_ref()
+    }
 
     fn heap(&self) -> Option<&dyn api::Heap> {
         None

@@ -14,6 +14,7 @@
 //!
 //! Terms are from Go's sources (src/runtime). docs/go.md describes what is read, from where, and with which confidence.
 
+mod claim;
 mod code;
 mod golang;
 mod goroutines;

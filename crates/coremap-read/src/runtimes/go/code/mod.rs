@@ -3,12 +3,14 @@
 mod functions;
 mod packages;
 mod pcvalue;
+mod switches;
 
 pub(super) use functions::{Func, Functions, Line};
 pub(super) use packages::is_program;
+pub(super) use switches::{handles_signals, saved_registers};
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
 use crate::image::file_name;
@@ -18,6 +20,7 @@ use crate::runtimes::api::{
     Activation, Caller, CodeAt, CodeEntry, CodeEntryKind, Execution, FrameAt, Inlined, ManagedCode, ManagedFrame,
     Method, MethodRole, Position, Source, UnwindError,
 };
+use crate::runtimes::go::goroutines::List;
 use crate::runtimes::go::runtime::Runtime;
 
 /// Functions at one code address.
@@ -38,15 +41,16 @@ const EXACT_CALLERS: [&str; 3] = ["runtime.sigpanic", "runtime.asyncPreempt", "r
 pub(super) struct Code<'p> {
     runtime: Arc<Runtime<'p>>,
     functions: Option<Functions<'p>>,
+    threads: Arc<OnceLock<List>>,
     places: Mutex<HashMap<(Addr, bool), Option<Arc<Place>>>>,
     methods: Mutex<HashMap<(Addr, Arc<str>), Arc<Method>>>,
 }
 
 impl<'p> Code<'p> {
-    pub(super) fn new(runtime: Arc<Runtime<'p>>) -> Code<'p> {
+    pub(super) fn new(runtime: Arc<Runtime<'p>>, threads: Arc<OnceLock<List>>) -> Code<'p> {
         let functions = Functions::read(&runtime);
         let (places, methods) = Default::default();
-        Code { runtime, functions, places, methods }
+        Code { runtime, functions, threads, places, methods }
     }
 
     /// The functions. `None` if their tables are not in memory.
@@ -168,7 +172,19 @@ impl ManagedCode for Code<'_> {
 
     fn frame(&self, at: &FrameAt<'_>) -> Option<ManagedFrame> {
         let place = self.place(at.regs.ip(), at.exact)?;
-        let caller = self.caller(at.regs, &place).map_or(Caller::Unknown, |regs| Caller::Regs(Box::new(regs)));
+        let switched =
+            || switches::origin(&self.runtime, self.threads.get_or_init(|| List::read(&self.runtime)), at, &place);
+        let caller = match self.caller(at.regs, &place) {
+            _ if switches::switches(&place.func) => {
+                switched().map_or(Caller::Nobody, |regs| Caller::Interrupted(Box::new(regs)))
+            }
+            Some(regs) if switches::handles_signals(&place.func) => switches::context(&self.runtime, at, &place)
+                .map_or(Caller::Regs(Box::new(regs)), |regs| Caller::Interrupted(Box::new(regs))),
+            Some(regs) if Code::interrupts(&place.func) => Caller::Interrupted(Box::new(regs)),
+            Some(regs) => Caller::Regs(Box::new(regs)),
+            None if place.top => Caller::Nobody,
+            None => Caller::Unknown,
+        };
         Some(ManagedFrame { methods: place.all.iter().map(|(activation, _)| activation.clone()).collect(), caller })
     }
 

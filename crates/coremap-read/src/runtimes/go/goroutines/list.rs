@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use crate::addr::{Addr, AddrRange};
+use crate::diag::was_read;
 use crate::limits;
-use crate::memory::Memory;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
 use crate::runtimes::go::record::Record;
@@ -101,6 +101,7 @@ pub(in crate::runtimes::go) struct List {
 
 impl List {
     pub(in crate::runtimes::go) fn read(runtime: &Runtime<'_>) -> List {
+        was_read("goroutines");
         let _phase = runtime.process.enter(Phase::ManagedThreads);
         let mut out = List::default();
         out.read_goroutines(runtime);

@@ -1,9 +1,9 @@
 //! Stacks of goroutines, by the tables of frame sizes.
 //!
 //! A return address is at the stack pointer plus the frame's size. A goroutine that runs has its registers in its
-//! thread. If a signal interrupted it, the thread is on the stack for signals (gsignal), and the kernel stored the
-//! registers behind the handler's return address. Source: runtime/traceback.go, sys_linux_amd64.s (`sigtramp`), the
-//! kernel's `ucontext` for x86_64.
+//! thread. If a signal interrupted it, the thread is on the stack for signals (gsignal).
+//!
+//! Source: runtime/traceback.go.
 
 use std::sync::Arc;
 
@@ -13,14 +13,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::process::Process;
 use crate::runtimes::api::LightFrame;
-use crate::runtimes::go::code::{Code, Place};
-
-/// Offsets of rsp and rip in a `ucontext`.
-const UC_RSP: u64 = 40 + 8 * 15;
-const UC_RIP: u64 = 40 + 8 * 16;
-
-/// First functions of Go's signal handlers.
-const SIGNAL_HANDLERS: [&str; 2] = ["runtime.sigtramp", "runtime.cgoSigtramp"];
+use crate::runtimes::go::code::{Code, Place, handles_signals, saved_registers};
 
 /// Why frames are missing.
 pub(super) const NO_TABLES: &str = "the tables of the program's functions are not in the core";
@@ -80,12 +73,11 @@ fn interrupted(memory: &dyn Memory, code: &Code<'_>, gsignal: Addr, pc: Addr, sp
     if !stack.contains(sp) {
         return None;
     }
-    let is_handler = |place: &Place| SIGNAL_HANDLERS.contains(&&*place.func.name);
+    let is_handler = |place: &Place| handles_signals(&place.func);
     let (frames, _) = walk(memory, code, Start { pc, sp, exact: true }, stack, is_handler);
     let last = frames.last().filter(|frame| is_handler(&frame.place))?;
-    let context = last.sp.checked_add(last.place.size?)?.checked_add(8)?;
-    let (pc, sp) = (memory.ptr(context.checked_add(UC_RIP)?).ok()?, memory.ptr(context.checked_add(UC_RSP)?).ok()?);
-    (!pc.is_null() && !sp.is_null()).then_some(Start { pc, sp, exact: true })
+    let regs = saved_registers(memory, last.sp, last.place.size?)?;
+    Some(Start { pc: regs.ip(), sp: regs.sp(), exact: true })
 }
 
 /// Walks a stack until its first function, or until `is_last`.

@@ -7,4 +7,4 @@ mod spans;
 
 pub(super) use bits::{Liveness, arena_of};
 pub(super) use figures::Figures;
-pub(super) use spans::{PAGE, Span, SpanUse, Spans};
+pub(super) use spans::{Span, SpanUse, Spans};

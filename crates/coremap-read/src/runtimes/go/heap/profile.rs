@@ -35,7 +35,12 @@ pub(in crate::runtimes::go) struct Bucket {
 
 impl Bucket {
     /// The record at an address. `None` if it makes no sense.
-    pub(in crate::runtimes::go) fn look(memory: &dyn Memory, shape: &Shape, at: Addr, is_code: impl Fn(Addr) -> bool) -> Option<Bucket> {
+    pub(in crate::runtimes::go) fn look(
+        memory: &dyn Memory,
+        shape: &Shape,
+        at: Addr,
+        is_code: impl Fn(Addr) -> bool,
+    ) -> Option<Bucket> {
         let b = &shape.bucket;
         let head = Record::look(memory, at, HEAD).filter(|_| !at.is_null() && at.is_aligned(8))?;
         let (kind, count) = (head.u64(b.typ), head.u64(b.nstk));

@@ -88,7 +88,7 @@ fn choose(process: &Process, image: &ElfImage, found: &Found, build: &Build) -> 
         let Ok(shape) = Shape::of(layout) else { continue };
         let Some(sections) = Sections::read(memory, found.at, &shape.module) else { continue };
         let parts = words(memory, image, &sections);
-        let Some((globals, spans)) = (Variables { memory, shape: &shape, parts }).find() else {
+        let Some((globals, spans)) = (Variables { memory, shape: &shape, text: found.text, parts }).find() else {
             why = format!("its heap was not found with the layout of 1.{minor}; is its writable data in the core?");
             continue;
         };

@@ -6,17 +6,19 @@
 //! | `gcController` | `heapInUse` is the sum of the spans in use, with a percentage and a limit in front |
 //! | `allgs` | a slice of pointers to `g`s, the first of which has number 1 |
 //! | `allm` | the longest list of `m`s, each with a `g0` that leads back to it |
+//! | `mbuckets` | the longest list of records with addresses of code |
 //! | `memstats` | 256 times of past collections, the newest of which is the time of the last one |
 //!
 //! Sources: runtime/mheap.go, mgcpacer.go, proc.go, mstats.go.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::memory::Memory;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
+use crate::runtimes::go::heap::profile::{Bucket, MEMORY};
 use crate::runtimes::go::heap::{SpanUse, Spans};
 use crate::runtimes::go::record::Record;
 use crate::runtimes::go::shape::Shape;
@@ -41,6 +43,8 @@ const MIN_STACK: u64 = 2048;
 pub(super) struct Variables<'m> {
     pub(super) memory: &'m dyn Memory,
     pub(super) shape: &'m Shape,
+    /// The program's code.
+    pub(super) text: AddrRange,
     /// Each section: start address and words.
     pub(super) parts: Vec<(Addr, Vec<u64>)>,
 }
@@ -58,6 +62,10 @@ pub(in crate::runtimes::go) struct Globals {
     pub(in crate::runtimes::go) stats: Option<Addr>,
     /// Address of the slice `allgs`.
     pub(in crate::runtimes::go) allgs: Option<Addr>,
+    /// Pointers of the variables to memory outside of the program, each page of 4 KiB once.
+    pub(in crate::runtimes::go) pointers: Vec<Addr>,
+    /// The first record of the heap profile. `None` if it has none.
+    pub(in crate::runtimes::go) mbuckets: Option<Addr>,
     /// The first `m` of the list `allm`.
     pub(in crate::runtimes::go) allm: Option<Addr>,
 }
@@ -76,6 +84,8 @@ impl Variables<'_> {
             stats: self.stats(),
             allgs: self.allgs(),
             allm: self.allm(),
+            mbuckets: self.mbuckets(),
+            pointers: self.pointers(),
         };
         Some((globals, spans))
     }
@@ -86,6 +96,12 @@ impl Variables<'_> {
         self.parts.iter().find_map(|(start, words)| {
             (0..words.len()).find_map(|i| visit(start.checked_add(8 * i as u64)?, words.get(i..)?))
         })
+    }
+
+    fn pointers(&self) -> Vec<Addr> {
+        let words = self.parts.iter().flat_map(|(_, words)| words.iter().map(|word| Addr::new(*word)));
+        let all: BTreeSet<Addr> = words.filter(|at| at.is_aligned(8)).map(|at| at.align_down(4096)).collect();
+        all.into_iter().filter(|at| self.memory.readable(*at, 1) > 0).collect()
     }
 
     fn heap(&self) -> Option<Addr> {
@@ -184,6 +200,27 @@ impl Variables<'_> {
             None::<()>
         });
         lengths.into_iter().max_by_key(|(m, length)| (*length, *m)).map(|(m, _)| m)
+    }
+
+    /// The first record of the heap profile: the one with the longest list of such records behind it.
+    fn mbuckets(&self) -> Option<Addr> {
+        let is_code = |pc: Addr| self.text.contains(pc);
+        let bucket = |at: Addr| Bucket::look(self.memory, self.shape, at, is_code).filter(|b| b.kind == MEMORY);
+        let mut lengths: HashMap<Addr, usize> = HashMap::new();
+        let walks = Walks::new(Phase::Runtime, limits::MAX_GO_BUCKETS);
+        self.each(|_, words| {
+            let at = Addr::new(*words.first()?);
+            if at > Addr::new(4096) && !lengths.contains_key(&at) && bucket(at).is_some() {
+                let mut length = 0;
+                let _ = walks.begin_own_set().follow(at, |at| {
+                    length += 1;
+                    bucket(at).map(|found| found.next).ok_or("is no record")
+                });
+                lengths.insert(at, length);
+            }
+            None::<()>
+        });
+        lengths.into_iter().max_by_key(|(at, length)| (*length, *at)).map(|(at, _)| at)
     }
 
     fn is_m(&self, m: Addr) -> bool {

@@ -82,6 +82,12 @@ impl<'p> Runtime<'p> {
         format!("{} (moduledata by its shape; {how}); version from {from}", layout.id)
     }
 
+    /// Whether the process has a C library, which maps memory too.
+    pub(super) fn has_libc(&self) -> bool {
+        let is_libc = |name: &str| ["libc.so", "libc-2.", "ld-musl-", "libc.musl-"].iter().any(|n| name.starts_with(n));
+        self.process.modules.iter().any(|module| is_libc(module.name()))
+    }
+
     /// Whether an address is in the program's code.
     pub(super) fn is_code(&self, at: Addr) -> bool {
         self.found.text.contains(at)
