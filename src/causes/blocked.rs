@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::causes::finalizers;
 use crate::causes::native::CONDITION;
 use crate::causes::parties::{HELD, JOINED, LENT, Party, Scene, groups, names, word};
 use crate::causes::requests::{busy_pool, requests, tasks_of};
 use crate::causes::running::{cpu, running};
 use crate::causes::wait_graph::{NodeId, WaitGraph};
+use crate::causes::{alike, finalizers};
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
 use crate::runtimes::api::{Activity, PartyId, WaitFact, WaitNeeds};
@@ -37,6 +37,9 @@ pub(super) fn findings(scene: &Scene, graph: &WaitGraph) -> Vec<Finding> {
         }
         out.extend(finding);
     }
+    let (alike, same) = alike::findings(scene);
+    out.extend(alike);
+    reported.extend(same);
     reported.extend(finalizer.as_ref().map(|(node, _)| *node));
     out.extend(finalizer.map(|(_, finding)| finding));
     let served: BTreeSet<u32> = scene.requests.iter().flat_map(|set| set.threads.iter().copied()).collect();

@@ -10,6 +10,7 @@
 //! | `parties` | threads as parties: own code, activity, waits |
 //! | `deadlocks`, `blocked`, `requests` | findings from the wait graph |
 //! | `frames` | frames as findings name them |
+//! | `alike` | very many light threads that wait at one position |
 //! | `finalizers` | a finalizer that does not go on |
 //! | `running` | threads that run, and users of collections |
 //! | `holders` | who holds memory, what it consists of, and names of objects by the program's own fields |
@@ -25,6 +26,7 @@
 //! To add a rule, copy `blocked` for waits or `holders` for memory, give its finding a row in `ranking` and in
 //! `report/finding_ids.rs`, and a test on hand-made facts.
 
+mod alike;
 mod blocked;
 mod deadlocks;
 mod finalizers;

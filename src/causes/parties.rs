@@ -11,7 +11,7 @@ use crate::map::Confidence;
 use crate::native::locks::NativeWait;
 use crate::report::{ThreadRow, WaitRow};
 use crate::runtimes::api::{
-    Activity, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
+    Activity, Executor, PartyId, RequestSet, TaskDetail, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
 };
 use crate::units::count;
 use crate::words::WaitKind;
@@ -39,6 +39,8 @@ pub(crate) struct Party {
     /// Processor time that it used, in milliseconds.
     pub(crate) cpu_ms: Option<u64>,
     pub(crate) wait: Option<WaitFact>,
+    /// What a runtime records of a light thread.
+    pub(crate) detail: Option<TaskDetail>,
 }
 
 impl Party {
@@ -93,6 +95,8 @@ pub(crate) struct Scene {
     pub(crate) blind: u64,
     /// Objects whose finalizers are due.
     pub(crate) due: Option<DueObjects>,
+    /// Bytes of live objects of the runtimes' heaps, as far as they are counted.
+    pub(crate) live: u64,
     /// Whether findings may show data of the program.
     pub(crate) show_data: bool,
     by_id: HashMap<PartyId, NodeId>,
@@ -147,12 +151,14 @@ impl Scene {
                 main: thread.role == Some("main") || thread.managed_name.as_deref() == Some("main"),
                 wait: waits.remove(&id).or_else(|| thread.waits_for.as_ref().filter(|row| !sleeps(row)).map(of_row)),
                 place,
+                detail: None,
             }
         };
         let mut parties: Vec<Party> = threads.iter().map(party).collect();
         parties.extend(facts.iter().flat_map(|runtime| runtime.tasks()).map(of_task));
         let blind = threads.iter().filter(|thread| is_blind(&thread.frames)).count() as u64;
-        Scene { blind, ..Scene::of(parties, executors, requests) }
+        let live = facts.iter().fold(0, |sum: u64, runtime| sum.saturating_add(runtime.live_bytes()));
+        Scene { blind, live, ..Scene::of(parties, executors, requests) }
     }
 
     /// Creates a scene of these parties.
@@ -250,12 +256,14 @@ pub(crate) const HELD: &str = "held";
 
 pub(super) fn of_task(task: TaskFact) -> Party {
     let name = task.name.unwrap_or_else(|| format!("task {}", task.address));
-    Party { place: task.place, caller: task.caller, wait: task.wait, ..Party::new(PartyId::Task(task.address), name) }
+    let TaskFact { place, caller, wait, detail, .. } = task;
+    Party { place, caller, wait, detail, ..Party::new(PartyId::Task(task.address), name) }
 }
 
 /// The word for parties of a kind.
 pub(crate) fn word(party: &Party) -> &'static str {
     match party.id {
+        _ if party.detail.is_some() => party.detail.as_ref().map_or("task", |detail| detail.word),
         PartyId::Thread(_) => "thread",
         PartyId::Task(_) | PartyId::Pool(_) => "task",
     }
@@ -281,6 +289,7 @@ impl Party {
             finalizer: false,
             cpu_ms: None,
             wait: None,
+            detail: None,
         }
     }
 

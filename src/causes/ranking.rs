@@ -78,6 +78,8 @@ const FAMILIES: &[(&str, Family, Severity)] = &[
     ("blocked-holder", Family::BlockedHolder, Severity::Warning),
     ("lock-waiters", Family::BlockedHolder, Severity::Warning),
     ("finalizer-queue", Family::BlockedHolder, Severity::Warning),
+    ("alike-tasks", Family::BlockedHolder, Severity::Warning),
+    ("memory-limit", Family::Exhausted, Severity::Warning),
     ("code-cache", Family::Exhausted, Severity::Warning),
     ("metaspace", Family::Exhausted, Severity::Warning),
     ("event-buffers", Family::Exhausted, Severity::Warning),

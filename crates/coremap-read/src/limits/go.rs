@@ -21,6 +21,12 @@ pub const MAX_GO_FUNCDATA: u64 = 256;
 /// Maximum number of goroutines, ended ones included.
 pub const MAX_GO_GOROUTINES: u64 = 1 << 24;
 
+/// Maximum size of a type in bytes. The compiler refuses larger ones on 64 bits long before.
+pub const MAX_GO_TYPE_SIZE: u64 = 1 << 40;
+
+/// Maximum number of fields of a struct that are read.
+pub const MAX_GO_FIELDS: u64 = 1 << 12;
+
 /// Maximum number of threads (`m`).
 pub const MAX_GO_THREADS: usize = 1 << 20;
 

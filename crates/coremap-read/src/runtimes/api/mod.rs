@@ -72,5 +72,5 @@ pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
 pub use strings::{Duplicate, StringStat, strings};
 pub use tasks::{AsyncFrame, AsyncFunctions, AsyncTask, AsyncTasks};
 pub use waits::{
-    Activity, CARRIERS, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
+    Activity, CARRIERS, Executor, PartyId, RequestSet, TaskDetail, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
 };

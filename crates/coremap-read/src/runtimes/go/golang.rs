@@ -9,14 +9,15 @@ use crate::map::Claims;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::{
-    self, AllocationProfile, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, RuntimeId,
-    StackWalk,
+    self, AllocationProfile, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots,
+    RuntimeFindings, RuntimeId, StackWalk, WaitFacts,
 };
 use crate::runtimes::go::claim;
 use crate::runtimes::go::code::Code;
 use crate::runtimes::go::goroutines::{self, List};
 use crate::runtimes::go::heap::{Figures, profile};
 use crate::runtimes::go::runtime::{Detection, Runtime, detect};
+use crate::runtimes::go::types::Types;
 use crate::units::count;
 
 /// A Go runtime. Each part is read on first use and stored.
@@ -27,6 +28,7 @@ pub struct Go<'p> {
     goroutines: Arc<OnceLock<List>>,
     figures: OnceLock<Figures>,
     profile: OnceLock<Option<AllocationProfile>>,
+    types: OnceLock<Types<'p>>,
 }
 
 impl<'p> Go<'p> {
@@ -37,9 +39,9 @@ impl<'p> Go<'p> {
             match found {
                 Detection::Unusable(why) => process.diag.add(why),
                 Detection::Found(runtime) => {
-                    let (code, threads, figures, profile) = Default::default();
+                    let (code, threads, figures, profile, types) = Default::default();
                     let goroutines = Arc::default();
-                    out.push(Go { runtime: Arc::new(*runtime), code, threads, goroutines, figures, profile });
+                    out.push(Go { runtime: Arc::new(*runtime), code, threads, goroutines, figures, profile, types });
                 }
             }
         }
@@ -76,6 +78,15 @@ impl<'p> Go<'p> {
         })
     }
 
+    /// Types of the program.
+    pub(super) fn types(&self) -> &Types<'p> {
+        self.types.get_or_init(|| Types::new(&self.runtime))
+    }
+
+    pub(super) fn runtime(&self) -> &Runtime<'p> {
+        &self.runtime
+    }
+
     /// Goroutines and threads.
     pub(super) fn list(&self) -> &List {
         self.goroutines.get_or_init(|| List::read(&self.runtime))
@@ -104,7 +115,7 @@ impl ManagedRuntime for Go<'_> {
     }
 
     fn claim(&self, claims: &mut Claims) {
-        claim::claim(&self.runtime, claims);
+        claim::claim(&self.runtime, self.list(), claims);
     }
 
     fn collector_figures(&self) -> Vec<(&'static str, u64)> {
@@ -148,10 +159,28 @@ impl ManagedRuntime for Go<'_> {
         let process = self.runtime.process;
         let (list, code) = (self.list(), self.all_code());
         let _phase = process.enter(Phase::Frames);
-        goroutines::each(process, code, list, visit);
+        goroutines::each(&self.runtime, self.types(), code, list, visit);
         if list.unread > 0 {
             self.warn(&format!("{} could not be read", count(list.unread, "goroutine")));
         }
+    }
+
+    fn wait_facts(&self) -> Option<&dyn WaitFacts> {
+        Some(self)
+    }
+
+    fn findings(&self) -> Option<&dyn RuntimeFindings> {
+        Some(self)
+    }
+
+    fn clears_objects(&self) -> bool {
+        true
+    }
+
+    fn collector_off(&self) -> Option<&'static str> {
+        let figures = self.figures();
+        let off = figures.percent.is_some_and(|percent| percent < 0) && figures.limit.is_none();
+        off.then_some("the collector is off (GOGC=off) and there is no memory limit")
     }
 
     fn light_thread_word(&self) -> &'static str {

@@ -16,11 +16,13 @@
 
 mod claim;
 mod code;
+mod findings;
 mod golang;
 mod goroutines;
 mod heap;
 mod record;
 mod runtime;
 mod shape;
+mod types;
 
 pub use golang::Go;

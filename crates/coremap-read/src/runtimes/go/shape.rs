@@ -59,6 +59,26 @@ offsets! {
 }
 
 offsets! {
+    /// Offsets in `sudog`, a goroutine in a queue.
+    SudogShape = "sudog" {
+        size: "!", g: "g", next: "next", prev: "prev", elem: "elem", waitlink: "waitlink", c: "c"
+    }
+}
+
+offsets! {
+    /// Offsets in `hchan`, a channel.
+    ChanShape = "hchan" {
+        size: "!", qcount: "qcount", dataqsiz: "dataqsiz", buf: "buf", closed: "closed", elemtype: "elemtype",
+        recvq: "recvq", sendq: "sendq"
+    }
+}
+
+offsets! {
+    /// Offsets in `semaRoot`.
+    SemaShape = "semaRoot" { treap: "treap" }
+}
+
+offsets! {
     /// Offsets in `m`, a thread.
     MShape = "m" {
         size: "!", g0: "g0", gsignal: "gsignal", procid: "procid", curg: "curg", alllink: "alllink", vdso_sp: "vdsoSP",
@@ -127,6 +147,9 @@ pub(super) struct Shape {
     pub(super) g: GShape,
     pub(super) gobuf: GobufShape,
     pub(super) m: MShape,
+    pub(super) sudog: SudogShape,
+    pub(super) chan: ChanShape,
+    pub(super) sema: SemaShape,
     pub(super) span: SpanShape,
     pub(super) heap: HeapShape,
     pub(super) arena: ArenaShape,
@@ -134,6 +157,8 @@ pub(super) struct Shape {
     pub(super) stats: StatsShape,
     pub(super) bucket: BucketShape,
     pub(super) record: RecordShape,
+    /// Whether a bit of `tflag`, and not of the kind, says that an interface has a value of the type itself.
+    pub(super) direct_by_tflag: bool,
     /// Bytes of the numbers `freeindex` and `nelems` of an `mspan`.
     pub(super) span_count_bytes: u64,
     /// `funcID` of functions that the compiler made to call another. Go's own traces leave them out.
@@ -153,6 +178,9 @@ impl Shape {
             g: GShape::of(layout)?,
             gobuf: GobufShape::of(layout)?,
             m: MShape::of(layout)?,
+            sudog: SudogShape::of(layout)?,
+            chan: ChanShape::of(layout)?,
+            sema: SemaShape::of(layout)?,
             span: SpanShape::of(layout)?,
             heap: HeapShape::of(layout)?,
             arena: ArenaShape::of(layout)?,
@@ -160,6 +188,7 @@ impl Shape {
             stats: StatsShape::of(layout)?,
             bucket: BucketShape::of(layout)?,
             record: RecordShape::of(layout)?,
+            direct_by_tflag: layout.constant("abiType", "directByTflag")? != 0,
             span_count_bytes: layout.constant("mspanField", "countBytes")?,
             wrapper: u8::try_from(layout.constant("FuncID", "wrapper")?).unwrap_or(u8::MAX),
         })

@@ -210,6 +210,7 @@ impl CoreClr<'_> {
             place: self.method_of(node),
             caller: above.and_then(|caller| self.method_of(caller)),
             wait,
+            detail: None,
         }
     }
 

@@ -72,7 +72,14 @@ impl CPython<'_> {
                 let code = codes.code(frame.code)?;
                 (!is_of_the_library(code.file())).then(|| code.name().to_owned())
             });
-            TaskFact { address: task.address, name: task.name.clone(), place: own.next(), caller: own.next(), wait }
+            TaskFact {
+                address: task.address,
+                name: task.name.clone(),
+                place: own.next(),
+                caller: own.next(),
+                wait,
+                detail: None,
+            }
         };
         tasks.iter().zip(wanted).map(fact).collect()
     }

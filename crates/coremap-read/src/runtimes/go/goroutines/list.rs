@@ -146,6 +146,15 @@ impl List {
         self.broken = end.err().map(|why| format!("the list of threads (allm) {why}"));
     }
 
+    /// Stacks of goroutines that threads run, and of the scheduler and signal handlers of each thread.
+    pub(in crate::runtimes::go) fn stacks_of_threads(&self, runtime: &Runtime<'_>) -> Vec<AddrRange> {
+        let memory = runtime.memory();
+        let stack = |g: Addr| Record::read(memory, g, 16).map(|r| AddrRange::new(r.ptr(0), r.ptr(8)));
+        let own = self.threads.iter().flat_map(|m| [m.g0, m.gsignal, m.current]).filter(|g| !g.is_null());
+        let running = self.all.iter().filter(|g| self.by_m.contains_key(&g.m)).map(|g| g.stack);
+        own.filter_map(stack).chain(running).collect()
+    }
+
     /// The thread that runs a goroutine.
     pub(in crate::runtimes::go) fn thread_of(&self, g: &Goroutine) -> Option<&M> {
         self.threads.get(*self.by_m.get(&g.m)?)

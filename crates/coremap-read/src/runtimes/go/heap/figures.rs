@@ -21,6 +21,8 @@ pub(in crate::runtimes::go) struct Figures {
     pub(in crate::runtimes::go) limit: Option<u64>,
     /// Growth in per cent before the next collection (GOGC). Negative if collections are off.
     pub(in crate::runtimes::go) percent: Option<i32>,
+    /// Bytes that the last collection marked.
+    pub(in crate::runtimes::go) marked: Option<u64>,
     /// Number of collections.
     pub(in crate::runtimes::go) collections: Option<u32>,
     /// Number of spans whose bits are not in the core.
@@ -70,6 +72,7 @@ impl Figures {
         out.heap_alloc = bytes;
         out.limit = field(c.limit).filter(|limit| *limit < i64::MAX as u64);
         out.percent = controller.as_ref().map(|r| r.u32(c.percent) as i32);
+        out.marked = field(c.marked);
         out.collections = stats.as_ref().map(|r| r.u32(s.numgc));
         out
     }

@@ -139,7 +139,7 @@ impl Sections {
     }
 
     /// The sections of variables, each with whether it may be large and is zero in the file.
-    pub(super) fn variables(&self) -> [AddrRange; 4] {
+    pub(in crate::runtimes::go) fn variables(&self) -> [AddrRange; 4] {
         [self.noptrdata, self.data, self.bss, self.noptrbss]
     }
 }
