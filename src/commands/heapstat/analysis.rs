@@ -122,7 +122,8 @@ fn type_row(name: String, stat: &TypeStat, heap: &dyn Heap) -> TypeRow {
         .map(|(g, tally)| GenerationRow { generation: g.name, count: tally.count, size: tally.size })
         .collect();
     let (count, size, name) = (stat.total.count, stat.total.size, name.into());
-    TypeRow { method_table: stat.info.address, name, count, size, tracked, generations, ..TypeRow::default() }
+    let grade = heap.type_grade(stat.kind);
+    TypeRow { method_table: stat.info.address, name, count, size, tracked, grade, generations, ..TypeRow::default() }
 }
 
 fn free_block(heap: &dyn Heap, block: &FreeBlock) -> FreeBlockRow {

@@ -45,6 +45,12 @@ pub const MAX_GO_BUCKET_FRAMES: u64 = 1 << 10;
 /// Maximum number of `sudog`s followed in all queues of channels and semaphores.
 pub const MAX_GO_WAITERS: usize = 1 << 24;
 
+/// Maximum number of specials (finalizers, samples of the profile) of all spans.
+pub const MAX_GO_SPECIALS: usize = 1 << 26;
+
+/// Maximum number of cases of one `select`.
+pub const MAX_GO_CASES: usize = 1 << 16;
+
 /// Maximum number of modules (`moduledata`) of a program: itself and its plugins.
 pub const MAX_GO_MODULES: usize = 1 << 10;
 

@@ -35,7 +35,7 @@ pub(super) fn claim(runtime: &Runtime<'_>, list: &List, claims: &mut Claims) {
         ranges.iter().for_each(|range| out.exact(*range, kind, detail, "mspans of mheap_.allspans"));
     }
     for range in stacks.iter().flat_map(|range| on_thread.iter().filter_map(|on| on.intersect(range))) {
-        out.add(range, Kind::GoStack, Confidence::Derived, "stacks of goroutines", "mspans of mheap_.allspans");
+        out.add(range, Kind::GoStack, Confidence::Heuristic, "stacks of goroutines", "mspans of mheap_.allspans");
     }
     let arenas: BTreeSet<AddrRange> = spans.iter().map(|span| arena_of(span.range.start)).collect();
     let used = union([objects, stacks, buffers].concat());

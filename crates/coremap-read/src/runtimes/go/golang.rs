@@ -9,15 +9,16 @@ use crate::map::Claims;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::{
-    self, AllocationProfile, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots,
-    RuntimeFindings, RuntimeId, StackWalk, WaitFacts,
+    self, AllocationProfile, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, NamedStatics,
+    Roots, RuntimeFindings, RuntimeId, StackWalk, TypeIndex, TypeRole, WaitFacts,
 };
 use crate::runtimes::go::claim;
 use crate::runtimes::go::code::Code;
 use crate::runtimes::go::goroutines::{self, List};
-use crate::runtimes::go::heap::{Figures, profile};
+use crate::runtimes::go::heap::{Figures, GoHeap, profile};
 use crate::runtimes::go::runtime::{Detection, Runtime, detect};
 use crate::runtimes::go::types::Types;
+use crate::runtimes::go::{roles, roots};
 use crate::units::count;
 
 /// A Go runtime. Each part is read on first use and stored.
@@ -29,6 +30,7 @@ pub struct Go<'p> {
     figures: OnceLock<Figures>,
     profile: OnceLock<Option<AllocationProfile>>,
     types: OnceLock<Types<'p>>,
+    heap: OnceLock<GoHeap<'p>>,
 }
 
 impl<'p> Go<'p> {
@@ -39,9 +41,18 @@ impl<'p> Go<'p> {
             match found {
                 Detection::Unusable(why) => process.diag.add(why),
                 Detection::Found(runtime) => {
-                    let (code, threads, figures, profile, types) = Default::default();
+                    let (code, threads, figures, profile, types, heap) = Default::default();
                     let goroutines = Arc::default();
-                    out.push(Go { runtime: Arc::new(*runtime), code, threads, goroutines, figures, profile, types });
+                    out.push(Go {
+                        runtime: Arc::new(*runtime),
+                        code,
+                        threads,
+                        goroutines,
+                        figures,
+                        profile,
+                        types,
+                        heap,
+                    });
                 }
             }
         }
@@ -76,6 +87,21 @@ impl<'p> Go<'p> {
             }
             figures
         })
+    }
+
+    /// The heap of objects.
+    pub(super) fn objects(&self) -> Option<&GoHeap<'p>> {
+        Some(self.heap.get_or_init(|| {
+            was_read("objects");
+            let (code, list) = (self.all_code(), self.list());
+            let _phase = self.runtime.process.enter(Phase::Objects);
+            GoHeap::open(self.runtime.clone(), code, list)
+        }))
+    }
+
+    /// Path of the program's own module.
+    fn module(&self) -> Option<&str> {
+        self.runtime.build.module.as_deref()
     }
 
     /// Types of the program.
@@ -135,7 +161,15 @@ impl ManagedRuntime for Go<'_> {
     }
 
     fn heap(&self) -> Option<&dyn api::Heap> {
-        None
+        self.objects().map(|heap| heap as &dyn api::Heap)
+    }
+
+    fn named_statics(&self) -> NamedStatics {
+        roots::named(self)
+    }
+
+    fn type_role(&self, kind: TypeIndex) -> TypeRole {
+        self.objects().map_or(TypeRole::Program, |heap| roles::role(&api::Heap::type_name(heap, kind), self.module()))
     }
 
     fn code(&self) -> &dyn ManagedCode {
@@ -188,6 +222,7 @@ impl ManagedRuntime for Go<'_> {
     }
 
     fn roots(&self, _own: RuntimeId, _walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Roots {
-        Roots::default()
+        let _phase = self.runtime.process.enter(Phase::References);
+        roots::roots(self)
     }
 }

@@ -21,6 +21,8 @@ mod golang;
 mod goroutines;
 mod heap;
 mod record;
+mod roles;
+mod roots;
 mod runtime;
 mod shape;
 mod types;

@@ -73,6 +73,58 @@ offsets! {
     }
 }
 
+/// Offsets in `special` and `specialfinalizer`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SpecialShape {
+    /// Bytes that contain all fields.
+    pub(super) size: u64,
+    pub(super) next: u64,
+    pub(super) offset: u64,
+    pub(super) kind: u64,
+    /// Offset of the type of a finalizer's argument.
+    pub(super) ot: u64,
+    /// Bytes of `offset`.
+    pub(super) offset_bytes: u64,
+    /// Kind of a finalizer.
+    pub(super) finalizer: u8,
+}
+
+impl SpecialShape {
+    fn of(layout: &Layout) -> Result<SpecialShape, LayoutError> {
+        let ot = layout.positive("specialfinalizer", "ot")?;
+        Ok(SpecialShape {
+            size: ot.saturating_add(8),
+            next: layout.positive("special", "next")?,
+            offset: layout.positive("special", "offset")?,
+            kind: layout.positive("special", "kind")?,
+            ot,
+            offset_bytes: layout.constant("specialField", "offsetBytes")?,
+            finalizer: u8::try_from(layout.constant("specialKind", "finalizer")?).unwrap_or(u8::MAX),
+        })
+    }
+}
+
+/// Offsets in a map since 1.24.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MapShape {
+    /// Offset of the pointer to its tables, or to its only group.
+    pub(super) directory: u64,
+    /// Offset of the number of tables. 0 if it has one group.
+    pub(super) length: u64,
+    /// Offset in a table of the pointer to its groups.
+    pub(super) groups: u64,
+}
+
+impl MapShape {
+    fn of(layout: &Layout) -> Option<MapShape> {
+        Some(MapShape {
+            directory: layout.positive("Map", "dirPtr").ok()?,
+            length: layout.positive("Map", "dirLen").ok()?,
+            groups: layout.positive("table", "groups").ok()?,
+        })
+    }
+}
+
 offsets! {
     /// Offsets in `semaRoot`.
     SemaShape = "semaRoot" { treap: "treap" }
@@ -150,6 +202,14 @@ pub(super) struct Shape {
     pub(super) sudog: SudogShape,
     pub(super) chan: ChanShape,
     pub(super) sema: SemaShape,
+    pub(super) special: SpecialShape,
+    /// Maps since 1.24. `None` before.
+    pub(super) map: Option<MapShape>,
+    /// Offsets of the tables of a map up to 1.23: now, and before it grew. Bytes of its head.
+    pub(super) hmap_buckets: [u64; 2],
+    pub(super) hmap_end: u64,
+    /// Whether a byte of the bitmap of pointers is for four words.
+    pub(super) nibbles: bool,
     pub(super) span: SpanShape,
     pub(super) heap: HeapShape,
     pub(super) arena: ArenaShape,
@@ -181,6 +241,11 @@ impl Shape {
             sudog: SudogShape::of(layout)?,
             chan: ChanShape::of(layout)?,
             sema: SemaShape::of(layout)?,
+            special: SpecialShape::of(layout)?,
+            map: MapShape::of(layout),
+            hmap_buckets: ["buckets", "oldbuckets"].map(|field| layout.positive("hmap", field).unwrap_or(0)),
+            hmap_end: layout.positive("hmap", "oldbuckets").map_or(0, |at| at.saturating_add(8)),
+            nibbles: layout.constant("heapBitmap", "wordsPerByte").is_ok_and(|words| words == 4),
             span: SpanShape::of(layout)?,
             heap: HeapShape::of(layout)?,
             arena: ArenaShape::of(layout)?,

@@ -70,6 +70,13 @@ pub(in crate::runtimes::go) struct Goroutine {
     pub(in crate::runtimes::go) wait_since: u64,
 }
 
+impl Goroutine {
+    /// The part of its stack that is in use, if it does not run.
+    pub(in crate::runtimes::go) fn used_stack(&self) -> AddrRange {
+        AddrRange::new(self.sp.clamp(self.stack.start, self.stack.end), self.stack.end)
+    }
+}
+
 /// A thread.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtimes::go) struct M {

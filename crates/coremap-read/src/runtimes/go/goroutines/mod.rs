@@ -16,6 +16,7 @@ mod semaphores;
 mod unwind;
 mod waits;
 
+pub(super) use channels::Channel;
 pub(super) use list::{Goroutine, List};
 
 use crate::runtimes::api::{Activation, LightThread};
