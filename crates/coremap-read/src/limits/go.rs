@@ -21,6 +21,9 @@ pub const MAX_GO_FUNCDATA: u64 = 256;
 /// Maximum number of goroutines, ended ones included.
 pub const MAX_GO_GOROUTINES: u64 = 1 << 24;
 
+/// Maximum bytes of code searched for calls of the allocator. The largest known program has about 100 MiB.
+pub const MAX_GO_TEXT: u64 = 1 << 28;
+
 /// Maximum size of a type in bytes. The compiler refuses larger ones on 64 bits long before.
 pub const MAX_GO_TYPE_SIZE: u64 = 1 << 40;
 

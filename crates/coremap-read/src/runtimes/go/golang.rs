@@ -9,8 +9,8 @@ use crate::map::Claims;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::runtimes::api::{
-    self, AllocationProfile, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, NamedStatics,
-    Roots, RuntimeFindings, RuntimeId, StackWalk, TypeIndex, TypeRole, WaitFacts,
+    self, AllocationProfile, LastWords, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads,
+    NamedStatics, Roots, RuntimeFindings, RuntimeId, StackWalk, TypeIndex, TypeRole, WaitFacts,
 };
 use crate::runtimes::go::claim;
 use crate::runtimes::go::code::Code;
@@ -200,6 +200,10 @@ impl ManagedRuntime for Go<'_> {
     }
 
     fn wait_facts(&self) -> Option<&dyn WaitFacts> {
+        Some(self)
+    }
+
+    fn last_words(&self) -> Option<&dyn LastWords> {
         Some(self)
     }
 

@@ -20,6 +20,7 @@ mod findings;
 mod golang;
 mod goroutines;
 mod heap;
+mod panics;
 mod record;
 mod roles;
 mod roots;

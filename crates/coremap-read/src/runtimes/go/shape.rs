@@ -49,7 +49,7 @@ offsets! {
     GShape = "g" {
         size: "!", m: "m", sched: "sched", syscallsp: "syscallsp", syscallpc: "syscallpc", atomicstatus: "atomicstatus",
         goid: "goid", waitsince: "waitsince", waitreason: "waitreason", gopc: "gopc", startpc: "startpc",
-        waiting: "waiting", labels: "labels"
+        waiting: "waiting", labels: "labels", panic: "_panic"
     } { parent: "parentGoid" }
 }
 

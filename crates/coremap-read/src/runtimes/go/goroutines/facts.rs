@@ -7,14 +7,18 @@ use super::unwind::{self, PlacedFrame};
 use super::waits::{SemaphoreOf, Waited, Waits};
 use super::{Goroutine, created_by, is_system, names};
 use crate::addr::Addr;
+use crate::facts::ThreadRow;
 use crate::image::file_name;
 use crate::map::Confidence;
 use crate::phase::Phase;
 use crate::runtimes::api::{
-    Activation, MethodRole, PartyId, TaskDetail, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
+    Activation, MethodRole, PartyId, RequestSet, TaskDetail, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
 };
 use crate::runtimes::go::Go;
 use crate::words::WaitKind;
+
+/// The function of net/http that serves one connection.
+const HTTP_SERVER: &str = "net/http.(*conn).serve";
 
 /// The relation of a lock and its owner.
 const HELD: &str = "held";
@@ -64,8 +68,30 @@ impl WaitFacts for Go<'_> {
         all.into_iter().map(|read| fact(read, &likely, &tids)).collect()
     }
 
+    fn requests(&self, _threads: &[ThreadRow]) -> Vec<RequestSet> {
+        let tasks = self.serving();
+        let count = tasks.len() as u64;
+        let set = RequestSet { kind: "HTTP request".to_owned(), count, tasks, ..RequestSet::default() };
+        (count > 0).then_some(set).into_iter().collect()
+    }
+
     fn live_bytes(&self) -> u64 {
         self.figures().heap_alloc
+    }
+}
+
+impl Go<'_> {
+    /// Goroutines that serve a request of net/http: the server's function is on their stack, and above it a function of
+    /// the program. A connection that is kept open has none.
+    fn serving(&self) -> Vec<Addr> {
+        let (runtime, list, code) = (self.runtime(), self.list(), self.all_code());
+        let serves = |g: &&Goroutine| {
+            let (frames, _) = unwind::frames(runtime.process, code, list, g);
+            let all: Vec<&Activation> = frames.iter().flat_map(|f| f.place.all.iter().map(|(a, _)| a)).collect();
+            let server = all.iter().position(|frame| frame.method.name == HTTP_SERVER);
+            server.is_some_and(|at| all.iter().take(at).any(|frame| frame.method.role == MethodRole::Program))
+        };
+        list.all.iter().filter(serves).map(|g| g.at).collect()
     }
 }
 

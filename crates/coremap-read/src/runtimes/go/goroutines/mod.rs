@@ -19,6 +19,7 @@ mod waits;
 pub(super) use channels::Channel;
 pub(super) use list::{Goroutine, List};
 
+use crate::process::Process;
 use crate::runtimes::api::{Activation, LightThread};
 use crate::runtimes::go::code::Code;
 use crate::runtimes::go::runtime::Runtime;
@@ -57,6 +58,12 @@ pub(super) fn each(
             missing,
         });
     }
+}
+
+/// Functions on the stack of a goroutine, innermost first.
+pub(super) fn frames_of(process: &Process, code: &Code<'_>, list: &List, g: &Goroutine) -> Vec<Activation> {
+    let (frames, _) = unwind::frames(process, code, list, g);
+    frames.iter().flat_map(|frame| frame.place.all.iter().map(|(activation, _)| activation.clone())).collect()
 }
 
 /// Names of the functions of a stack, innermost first.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::typing::{self, Census, Grade, HEADER, Key, Masks, Slot, Slots};
+use super::typing::{self, Census, Grade, HEADER, Key, Masks, Slot, Slots, TINY};
 use crate::addr::{Addr, union};
 use crate::process::Process;
 use crate::runtimes::api::{
@@ -57,7 +57,23 @@ impl<'p> GoHeap<'p> {
 
     /// Start of the live object that contains an address.
     pub(in crate::runtimes::go) fn object_at(&self, addr: Addr) -> Option<Addr> {
-        self.slots.live_at(addr).map(|slot| slot.base)
+        let slot = self.slots.live_at(addr)?;
+        Some(if self.census.tiny.contains_key(&addr) { addr } else { slot.base })
+    }
+
+    /// Size of a value of this kind.
+    fn size_of(&self, kind: u32) -> u64 {
+        match self.key(TypeIndex(kind)) {
+            Some(Key::One(of)) => self.types.get(of).map_or(0, |found| found.size),
+            _ => 0,
+        }
+    }
+
+    /// Values that share the block of an object, without the first: address, kind, size.
+    fn sharing(&self, slot: Slot) -> impl Iterator<Item = (Addr, u32, u64)> {
+        let tiny = self.slots.span(slot).is_some_and(|span| span.is_noscan() && span.elem == TINY);
+        let end = slot.base.saturating_add(if tiny { TINY } else { 0 });
+        self.census.tiny.range(slot.base..end).map(|(at, kind)| (*at, *kind, self.size_of(*kind)))
     }
 
     fn kind(&self, slot: Slot) -> TypeIndex {
@@ -76,7 +92,8 @@ impl<'p> GoHeap<'p> {
     }
 
     fn node_of(&self, slot: Slot) -> Option<Node> {
-        let size = self.slots.span(slot)?.elem;
+        let shared = self.sharing(slot).fold(0u64, |sum, (_, _, size)| sum.saturating_add(size));
+        let size = self.slots.span(slot)?.elem.saturating_sub(shared);
         Some(Node { kind: self.kind(slot), size, counted_size: size })
     }
 }
@@ -164,7 +181,11 @@ impl Walker for Walk<'_, '_> {
         let spans = heap.slots.spans.iter().enumerate().skip(first);
         for (i, span) in spans.take_while(|(_, span)| span.range.start < part.range.end) {
             let size = span.elem;
-            heap.slots.each_live(i, |slot| visit(&Object { addr: slot.base, kind: heap.kind(slot), size }));
+            heap.slots.each_live(i, |slot| {
+                let shared = heap.sharing(slot).fold(0u64, |sum, (_, _, size)| sum.saturating_add(size));
+                visit(&Object { addr: slot.base, kind: heap.kind(slot), size: size.saturating_sub(shared) });
+                heap.sharing(slot).for_each(|(addr, kind, size)| visit(&Object { addr, kind: TypeIndex(kind), size }));
+            });
         }
     }
 }
@@ -176,8 +197,13 @@ struct Reader<'h, 'p> {
 
 impl ObjectReader for Reader<'_, '_> {
     fn node(&mut self, addr: u64) -> Option<Node> {
-        let slot = self.heap.slots.live_at(Addr::new(addr)).filter(|slot| slot.base == Addr::new(addr))?;
-        self.heap.node_of(slot)
+        let slot = self.heap.slots.live_at(Addr::new(addr))?;
+        if slot.base == Addr::new(addr) {
+            return self.heap.node_of(slot);
+        }
+        let kind = *self.heap.census.tiny.get(&Addr::new(addr))?;
+        let size = self.heap.size_of(kind);
+        Some(Node { kind: TypeIndex(kind), size, counted_size: size })
     }
 
     fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool) {

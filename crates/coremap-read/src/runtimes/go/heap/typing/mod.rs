@@ -5,7 +5,8 @@
 //! - exact: the runtime's own word says it: the header of objects over 512 bytes with pointers (since 1.22), the type of a
 //!   large object, of a finalizer's argument, of a channel's elements; the code of a closure;
 //! - held: a field, slice, map or interface of a typed object points at it;
-//! - shape: the two words of an interface in memory without a type point at it.
+//! - shape: the two words of an interface in memory without a type point at it; or its size and pointers are those of
+//!   only one type that the program's code allocates.
 //!
 //! A type that was held or guessed is dropped if the words that the collector takes for pointers are others than the
 //! type's. Sources: runtime/mbitmap.go, mbitmap_allocheaders.go, type.go.
@@ -13,9 +14,10 @@
 mod fields;
 mod interfaces;
 mod masks;
+mod sites;
 mod typer;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::addr::Addr;
@@ -86,6 +88,9 @@ pub(in crate::runtimes::go) struct Slots {
     /// Whether objects over 512 bytes begin with their type.
     headers: bool,
 }
+
+/// Size of the blocks that several small values without pointers may share (`maxTinySize`).
+pub(in crate::runtimes::go) const TINY: u64 = 16;
 
 /// Largest object whose span has a bitmap of pointers.
 pub(in crate::runtimes::go) const MAX_WITHOUT_HEADER: u64 = 512;
@@ -163,6 +168,8 @@ pub(in crate::runtimes::go) struct Census {
     pub(in crate::runtimes::go) by_key: HashMap<Key, u32>,
     /// Number of objects of each kind by grade.
     pub(in crate::runtimes::go) grades: Vec<[u64; 3]>,
+    /// Values in blocks of 16 bytes that several small values without pointers share, except the first: kind by address.
+    pub(in crate::runtimes::go) tiny: BTreeMap<Addr, u32>,
     /// Number of types that were dropped, because the collector sees other pointers.
     pub(in crate::runtimes::go) vetoed: u64,
 }

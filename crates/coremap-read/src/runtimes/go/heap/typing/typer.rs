@@ -1,10 +1,12 @@
 //! The search for the types of objects: from what the runtime says, along typed fields.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::fields::Leads;
 use super::interfaces::Interfaces;
-use super::{Census, Grade, Key, Masks, PointerFields, Slot, Slots};
+use super::sites;
+use super::{Census, Grade, Key, Masks, PointerFields, Slot, Slots, TINY};
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::memory::Memory;
@@ -37,6 +39,7 @@ struct Typer<'r, 'p> {
     out: Census,
     /// Grade of each slot that has a type.
     grades: Vec<Grade>,
+    tiny_grades: HashMap<Addr, Grade>,
     /// Objects whose fields were not followed yet.
     todo: Vec<(Slot, Key)>,
 }
@@ -61,6 +64,7 @@ pub(in crate::runtimes::go) fn census(
         interfaces: Interfaces::default(),
         out: Census { slots: vec![0; count], kinds: vec![(Key::Text, "Free".into())], ..Census::default() },
         grades: vec![Grade::Shape; count],
+        tiny_grades: HashMap::new(),
         todo: Vec::new(),
     };
     typer.out.grades.push([0; 3]);
@@ -81,6 +85,7 @@ pub(in crate::runtimes::go) fn census(
                 break;
             }
         }
+        typer.shapes();
     }
     typer.rest();
     typer.out
@@ -193,6 +198,16 @@ impl Typer<'_, '_> {
         let Some(slot) = self.slots.live_at(addr) else { return };
         let Some(span) = self.slots.span(slot) else { return };
         let header = self.slots.header(span);
+        let tiny = span.is_noscan() && span.elem == TINY && addr.is_aligned(8);
+        if let (true, Key::One(of)) = (tiny && addr != slot.base, key) {
+            let fits = self.types.get(of).is_some_and(|t| t.ptrdata == 0 && t.size > 0 && t.size <= TINY / 2);
+            if fits && !self.out.tiny.contains_key(&addr) {
+                let kind = self.kind(key);
+                self.out.tiny.insert(addr, kind);
+                self.tiny_grades.insert(addr, grade);
+            }
+            return;
+        }
         if addr == slot.base || header > 0 && addr.checked_since(slot.base) == Some(header) {
             self.put(slot, key, grade);
         }
@@ -278,33 +293,36 @@ impl Typer<'_, '_> {
             let size = if span.is_large() { span.range.len() } else { span.elem };
             let Some(bytes) = Record::look(self.memory, slot.base, size) else { continue };
             let fields = self.fields.of(self.types, of);
+            // What a guessed object leads to is a guess too.
+            let known = self.slots.number(slot).and_then(|number| self.grades.get(number));
+            let grade = if known == Some(&Grade::Shape) { Grade::Shape } else { Grade::Held };
             let count = if array { size.saturating_sub(header) / found.size } else { 1 };
             let is_bucket = found.name.starts_with("map.bucket[");
             for i in 0..count {
                 let start = header + i * found.size;
                 for (offset, leads) in fields.iter() {
-                    self.lead(&bytes, start + offset, *leads);
+                    self.lead(&bytes, start + offset, *leads, grade);
                 }
                 // The next bucket of a chain.
                 if let Some(last) = found.size.checked_sub(8).filter(|_| is_bucket) {
-                    self.point(bytes.ptr(start + last), Key::One(of), Grade::Held);
+                    self.point(bytes.ptr(start + last), Key::One(of), grade);
                 }
             }
         }
     }
 
-    fn lead(&mut self, bytes: &Record<'_>, at: u64, leads: Leads) {
+    fn lead(&mut self, bytes: &Record<'_>, at: u64, leads: Leads, grade: Grade) {
         let to = bytes.ptr(at);
         if to.is_null() {
             return;
         }
         match leads {
-            Leads::One(of) => self.point(to, Key::One(of), Grade::Held),
-            Leads::Array(of) => self.point(to, Key::Array(of), Grade::Held),
-            Leads::Text => self.point(to, Key::Text, Grade::Held),
+            Leads::One(of) => self.point(to, Key::One(of), grade),
+            Leads::Array(of) => self.point(to, Key::Array(of), grade),
+            Leads::Text => self.point(to, Key::Text, grade),
             Leads::Chan => self.channel(to),
-            Leads::Map(of) => self.map(to, of, Grade::Held),
-            Leads::Interface => self.interface(to, bytes.ptr(at + 8), Grade::Held),
+            Leads::Map(of) => self.map(to, of, grade),
+            Leads::Interface => self.interface(to, bytes.ptr(at + 8), grade),
         }
     }
 
@@ -409,6 +427,26 @@ impl Typer<'_, '_> {
         typed
     }
 
+    /// Objects whose size and pointers only one type has that the code allocates.
+    fn shapes(&mut self) {
+        let slots = self.slots;
+        let shapes = sites::by_shape(self.runtime, self.types, self.code, &mut self.masks);
+        for (i, span) in slots.spans.iter().enumerate().filter(|(_, span)| !span.is_noscan()) {
+            let mut rest = Vec::new();
+            slots.each_live(i, |slot| {
+                let number = slots.number(slot).and_then(|number| self.out.slots.get(number));
+                rest.extend((number == Some(&0)).then_some(slot));
+            });
+            for slot in rest {
+                let mask = self.masks.of_object(span, slot.index);
+                if let Some(of) = mask.and_then(|mask| shapes.get(&(span.elem, mask))) {
+                    self.put(slot, Key::One(*of), Grade::Shape);
+                }
+            }
+        }
+        self.follow();
+    }
+
     /// Counts objects by grade, and names what has no type by its size.
     fn rest(&mut self) {
         let slots = self.slots;
@@ -426,10 +464,19 @@ impl Typer<'_, '_> {
                     continue;
                 }
                 let grade = self.grades.get(number).copied().unwrap_or(Grade::Shape);
-                if let Some(counts) = self.out.grades.get_mut(kind as usize) {
-                    counts[grade as usize] += 1;
-                }
+                self.count(kind, grade);
             }
+        }
+        for (at, grade) in std::mem::take(&mut self.tiny_grades) {
+            if let Some(kind) = self.out.tiny.get(&at).copied() {
+                self.count(kind, grade);
+            }
+        }
+    }
+
+    fn count(&mut self, kind: u32, grade: Grade) {
+        if let Some(counts) = self.out.grades.get_mut(kind as usize) {
+            counts[grade as usize] += 1;
         }
     }
 }
