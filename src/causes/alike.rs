@@ -58,7 +58,12 @@ fn finding(scene: &Scene, (place, position, state, created_by): &Key<'_>, all: &
     );
     // Whoever waits for work is idle, however many they are. Nobody waits to give in a healthy program.
     let total = scene.live.saturating_add(stacks);
-    let severity = if detail.gives { ranking::of_holder(stacks, total) } else { Severity::Info };
+    // A limit on work is one channel. Very many of them that nobody receives from are results that nobody wants.
+    let severity = match detail.gives {
+        true if objects.len().saturating_mul(10) >= all.len() => Severity::Warning,
+        true => ranking::of_holder(stacks, total),
+        false => Severity::Info,
+    };
     let evidence = "stacks and states of all of them; sizes of their stacks";
     let finding = Finding::new("alike-tasks", severity, text, evidence).known(Confidence::Exact);
     Some(finding.about(stacks).within("stacks").more("threads --virtual").fingerprinted(place))

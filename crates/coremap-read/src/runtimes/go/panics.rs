@@ -17,6 +17,9 @@ use crate::runtimes::go::types::TypeKind;
 /// Offset of the value's type in a `_panic`; its data follows.
 const ARG: u64 = 8;
 
+/// Beginning of the texts of the runtime's own errors.
+const RUNTIME_ERROR: &str = "runtime error: ";
+
 /// Functions with which the runtime ends a process for a panic that nobody recovered.
 const FATAL: [&str; 3] = ["runtime.fatalpanic", "runtime.dopanic_m", "runtime.preprintpanics"];
 
@@ -93,8 +96,9 @@ impl Go<'_> {
 
     fn constant(&self, at: Addr, len: u64) -> Option<String> {
         let len = usize::try_from(len).ok().filter(|len| *len <= limits::MAX_GO_NAME)?;
-        let bytes = self.runtime().memory().look(at, len).ok().filter(|_| self.runtime().range.contains(at))?;
-        String::from_utf8(bytes).ok()
+        let text = String::from_utf8(self.runtime().memory().look(at, len).ok()?).ok()?;
+        // Before it ends the process, the runtime replaces an error by its text, which is its own for its own errors.
+        (self.runtime().range.contains(at) || text.starts_with(RUNTIME_ERROR)).then_some(text)
     }
 }
 

@@ -87,8 +87,6 @@ pub(super) struct GoType {
     pub(super) bucket: Addr,
     /// Number of elements of an array.
     pub(super) count: u64,
-    /// Whether an interface type has no methods.
-    pub(super) empty_interface: bool,
     pub(super) fields: Vec<Field>,
 }
 
@@ -170,7 +168,6 @@ impl<'p> Types<'p> {
             },
             bucket: if kind == TypeKind::Map { word(2) } else { Addr::NULL },
             count: if kind == TypeKind::Array { word(2).get() } else { 0 },
-            empty_interface: kind == TypeKind::Interface && word(2).is_null(),
             fields: if kind == TypeKind::Struct { self.fields(word(1), word(2).get()) } else { Vec::new() },
         })
     }

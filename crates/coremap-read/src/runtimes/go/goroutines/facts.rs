@@ -7,7 +7,7 @@ use super::unwind::{self, PlacedFrame};
 use super::waits::{SemaphoreOf, Waited, Waits};
 use super::{Goroutine, created_by, is_system, names};
 use crate::addr::Addr;
-use crate::facts::ThreadRow;
+use crate::facts::{ThreadRow, WaitRow};
 use crate::image::file_name;
 use crate::map::Confidence;
 use crate::phase::Phase;
@@ -42,7 +42,13 @@ impl WaitFacts for Go<'_> {
         for g in list.all.iter().filter(|g| !is_system(code, g)) {
             let (frames, _) = unwind::frames(runtime.process, code, list, g);
             let waited = waits.of(g, names(&frames));
+            let of_channel = matches!(waited, Waited::Channels(_));
+            let what = |row: &WaitRow| {
+                let kind = row.r#type.as_ref().filter(|_| of_channel)?;
+                Some(format!("a {} on the {kind} at {}", g.state, row.object))
+            };
             let wait = waits.row(g, &waited).map(|row| WaitFact {
+                what: what(&row),
                 object: row.object,
                 r#type: row.r#type,
                 relation: if matches!(row.kind, WaitKind::Mutex | WaitKind::ReaderWriter) { HELD } else { "" },

@@ -61,13 +61,8 @@ pub(in crate::runtimes::go) struct Goroutine {
     pub(in crate::runtimes::go) gopc: Addr,
     /// Entry of its first function.
     pub(in crate::runtimes::go) startpc: Addr,
-    /// Number of the goroutine that started it. `None` before 1.21.
-    pub(in crate::runtimes::go) parent: Option<u64>,
     /// Its first `sudog`: what it waits for.
     pub(in crate::runtimes::go) waiting: Addr,
-    pub(super) labels: Addr,
-    /// When a collection first saw it wait, in nanoseconds of the clock that starts with the machine. 0 before.
-    pub(in crate::runtimes::go) wait_since: u64,
 }
 
 impl Goroutine {
@@ -194,9 +189,6 @@ fn goroutine(runtime: &Runtime<'_>, reasons: &[&'static str], at: Addr) -> Optio
         sp,
         gopc: r.ptr(g.gopc),
         startpc: r.ptr(g.startpc),
-        parent: g.parent.map(|at| r.u64(at)).filter(|id| *id != 0),
         waiting: r.ptr(g.waiting),
-        labels: r.ptr(g.labels),
-        wait_since: r.u64(g.waitsince),
     }))
 }

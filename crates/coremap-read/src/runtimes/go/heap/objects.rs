@@ -85,12 +85,6 @@ impl<'p> GoHeap<'p> {
         self.census.kinds.get(kind.0 as usize).filter(|_| kind != api::FREE).map(|(key, _)| *key)
     }
 
-    /// Type name of an object.
-    pub(in crate::runtimes::go) fn name_at(&self, object: Addr) -> Option<String> {
-        let kind = self.kind(self.slots.live_at(object)?);
-        self.census.kinds.get(kind.0 as usize).map(|(_, name)| name.to_string())
-    }
-
     fn node_of(&self, slot: Slot) -> Option<Node> {
         let shared = self.sharing(slot).fold(0u64, |sum, (_, _, size)| sum.saturating_add(size));
         let size = self.slots.span(slot)?.elem.saturating_sub(shared);

@@ -6,7 +6,6 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::addr::Addr;
 use crate::limits;
-use crate::memory::Memory;
 use crate::runtimes::go::code::{Code, is_program};
 use crate::runtimes::go::heap::typing::{MAX_WITHOUT_HEADER, Masks};
 use crate::runtimes::go::runtime::Runtime;
