@@ -23,8 +23,7 @@ const ROOT: u64 = 64;
 pub(super) fn waits(runtime: &Runtime<'_>, list: &List) -> HashMap<Addr, Addr> {
     let _phase = runtime.process.enter(Phase::Locks);
     // Stale records of other kinds of waits would vote for tables that do not exist.
-    let waiting: HashSet<Addr> =
-        list.all.iter().filter(|g| g.waiting.is_null() && is_semaphore(g.state)).map(|g| g.at).collect();
+    let waiting: HashSet<Addr> = list.all.iter().filter(|g| is_semaphore(g.state)).map(|g| g.at).collect();
     let mut out = HashMap::new();
     if waiting.is_empty() {
         return out;
