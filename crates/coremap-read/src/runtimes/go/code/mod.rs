@@ -34,6 +34,12 @@ pub(super) struct Place {
     pub(super) all: Vec<(Activation, u8)>,
 }
 
+/// Functions by code address, and whether the address is where execution was interrupted.
+type Places = HashMap<(Addr, bool), Option<Arc<Place>>>;
+
+/// Methods by the start of their code, which is null for inlined ones, and name.
+type Methods = HashMap<(Addr, Arc<str>), Arc<Method>>;
+
 /// Functions after which execution goes on exactly at the address that was interrupted.
 const EXACT_CALLERS: [&str; 3] = ["runtime.sigpanic", "runtime.asyncPreempt", "runtime.debugCallV2"];
 
@@ -42,8 +48,8 @@ pub(super) struct Code<'p> {
     runtime: Arc<Runtime<'p>>,
     functions: Option<Functions<'p>>,
     threads: Arc<OnceLock<List>>,
-    places: Mutex<HashMap<(Addr, bool), Option<Arc<Place>>>>,
-    methods: Mutex<HashMap<(Addr, Arc<str>), Arc<Method>>>,
+    places: Mutex<Places>,
+    methods: Mutex<Methods>,
 }
 
 impl<'p> Code<'p> {

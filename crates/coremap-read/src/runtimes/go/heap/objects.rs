@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::typing::{self, Census, Grade, HEADER, Key, Masks, Slot, Slots, TINY};
 use crate::addr::{Addr, union};
+use crate::diag::WarningCode;
 use crate::process::Process;
 use crate::runtimes::api::{
     self, Generation, HeapRange, Link, Node, Object, ObjectReader, Space, TypeIndex, TypeInfo, UnwalkedRanges, Walker,
@@ -31,7 +32,6 @@ pub(in crate::runtimes::go) struct GoHeap<'p> {
     census: Census,
     ranges: Vec<HeapRange>,
     space: Space<'p>,
-    notes: Vec<String>,
 }
 
 impl<'p> GoHeap<'p> {
@@ -44,15 +44,7 @@ impl<'p> GoHeap<'p> {
             spans.into_iter().map(|range| HeapRange { heap: 0, generation: HEAP, range }).collect();
         let process: &'p Process = runtime.process;
         let space = Space::new(process.target(), ranges.iter().map(|part| part.range), MIN_OBJECT);
-        let mut notes = Vec::new();
-        if !types.are_readable() {
-            notes.push(
-                "its types are not in the core, so objects are shown by size. Give the folder of the program's file with \
-                 --symbols DIR"
-                    .to_owned(),
-            );
-        }
-        GoHeap { runtime, types, slots, census, ranges, space, notes }
+        GoHeap { runtime, types, slots, census, ranges, space }
     }
 
     /// Start of the live object that contains an address.
@@ -105,8 +97,15 @@ impl api::Heap for GoHeap<'_> {
         &self.space
     }
 
-    fn notes(&self) -> &[String] {
-        &self.notes
+    fn warn_missing(&self) {
+        if !self.types.are_readable() {
+            let why = format!(
+                "{}: its types are not in the core, so objects are listed by size. Give the folder of the program's file \
+                 with --symbols DIR",
+                self.runtime.name()
+            );
+            self.runtime.process.diag.note(WarningCode::Go, why);
+        }
     }
 
     fn types(&self) -> usize {

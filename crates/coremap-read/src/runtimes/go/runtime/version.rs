@@ -95,7 +95,8 @@ fn own_module(info: &str) -> Option<String> {
 
 /// `runtime.buildVersion`: the pointer to a text and its length, among the words of the data.
 fn in_variable(memory: &dyn Memory, start: Addr, words: &[u64]) -> Option<Build> {
-    words.array_windows().enumerate().find_map(|(i, [pointer, length])| {
+    words.windows(2).enumerate().find_map(|(i, pair)| {
+        let [pointer, length] = pair else { return None };
         if !(5..=64).contains(length) || *pointer < 4096 {
             return None;
         }
