@@ -55,7 +55,8 @@ impl WaitFacts for Go<'_> {
                 idle: g.state.starts_with("chan receive")
                     || g.state.starts_with("select")
                     || g.state == "sync.Cond.Wait",
-                soon: row.kind == WaitKind::Sleep,
+                // A select nearly always has a timeout or a cancellation among its cases.
+                soon: row.kind == WaitKind::Sleep || g.state == "select",
                 evidence: row.how,
                 ..WaitFact::default()
             });
