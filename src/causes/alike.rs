@@ -90,7 +90,9 @@ mod tests {
                 ..Party::new(PartyId::Task(Addr::new(0x1000 + i)), format!("goroutine {i}"))
             }
         };
-        Scene { live: 1 << 20, ..Scene::of((0..number).map(party).collect(), Vec::new(), Vec::new()) }
+        let mut scene = Scene::of((0..number).map(party).collect(), Vec::new(), Vec::new());
+        scene.live = 1 << 20;
+        scene
     }
 
     #[test]
