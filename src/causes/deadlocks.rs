@@ -40,8 +40,9 @@ pub(super) fn findings(scene: &Scene, graph: &WaitGraph) -> Vec<Finding> {
 
 /// The word for these parties.
 fn noun(scene: &Scene, nodes: &[NodeId]) -> &'static str {
-    let is_task = |node: &NodeId| scene.party(*node).is_some_and(|party| word(party) == "task");
-    if nodes.iter().all(is_task) { "task" } else { "thread" }
+    let is_task = |node: &NodeId| scene.party(*node).is_some_and(|party| word(party) != "thread");
+    let first = nodes.first().and_then(|node| scene.party(*node)).map_or("thread", word);
+    if nodes.iter().all(is_task) { first } else { "thread" }
 }
 
 /// Those who wait behind, as a sentence.

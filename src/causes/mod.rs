@@ -7,9 +7,11 @@
 //! |---|---|
 //! | `ranking` | families of findings in their order, with reasons; the severity rule; the final order |
 //! | `wait_graph` | parties, edges, what can never go on, roots of other waits |
-//! | `parties` | threads as parties: own code, activity, waits |
+//! | `parties`, `wait_rows` | threads as parties: own code, activity, waits |
 //! | `deadlocks`, `blocked`, `requests` | findings from the wait graph |
 //! | `frames` | frames as findings name them |
+//! | `unowned` | waits for what nobody is known to own |
+//! | `alike` | very many light threads that wait at one position |
 //! | `finalizers` | a finalizer that does not go on |
 //! | `running` | threads that run, and users of collections |
 //! | `holders` | who holds memory, what it consists of, and names of objects by the program's own fields |
@@ -25,6 +27,7 @@
 //! To add a rule, copy `blocked` for waits or `holders` for memory, give its finding a row in `ranking` and in
 //! `report/finding_ids.rs`, and a test on hand-made facts.
 
+mod alike;
 mod blocked;
 mod deadlocks;
 mod finalizers;
@@ -43,8 +46,10 @@ pub(crate) mod ranking;
 mod requests;
 mod running;
 pub(crate) mod sizing;
+mod unowned;
 pub(crate) mod verdict;
 pub(crate) mod wait_graph;
+mod wait_rows;
 
 pub(crate) use joins::join;
 pub(crate) use parties::{DueObjects, Scene};

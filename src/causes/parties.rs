@@ -3,18 +3,17 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
-use crate::causes::deadlocks::INITIALISED;
 use crate::causes::frames::{is_blind, is_nameless, library, source};
 use crate::causes::native;
 use crate::causes::wait_graph::{Edges, NodeId, WaitGraph};
+use crate::causes::wait_rows::{of_row, sleeps};
 use crate::map::Confidence;
 use crate::native::locks::NativeWait;
 use crate::report::{ThreadRow, WaitRow};
 use crate::runtimes::api::{
-    Activity, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
+    Activity, Executor, PartyId, RequestSet, TaskDetail, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
 };
 use crate::units::count;
-use crate::words::WaitKind;
 
 pub(super) use crate::causes::frames::{own_frames, title};
 
@@ -43,6 +42,8 @@ pub(crate) struct Party {
     pub(crate) serves: Option<&'static str>,
     /// File and line of the innermost method of the program.
     pub(crate) source: Option<String>,
+    /// What a runtime records of a light thread.
+    pub(crate) detail: Option<TaskDetail>,
 }
 
 impl Party {
@@ -97,6 +98,8 @@ pub(crate) struct Scene {
     pub(crate) blind: u64,
     /// Objects whose finalizers are due.
     pub(crate) due: Option<DueObjects>,
+    /// Bytes of live objects of the runtimes' heaps, as far as they are counted.
+    pub(crate) live: u64,
     /// Whether findings may show data of the program.
     pub(crate) show_data: bool,
     by_id: HashMap<PartyId, NodeId>,
@@ -153,12 +156,14 @@ impl Scene {
                 serves: facts.iter().find_map(|runtime| runtime.serves(thread)),
                 source: own_frames(&thread.frames).next().and_then(source),
                 place,
+                detail: None,
             }
         };
         let mut parties: Vec<Party> = threads.iter().map(party).collect();
         parties.extend(facts.iter().flat_map(|runtime| runtime.tasks()).map(of_task));
         let blind = threads.iter().filter(|thread| is_blind(&thread.frames)).count() as u64;
-        Scene { blind, ..Scene::of(parties, executors, requests) }
+        let live = facts.iter().fold(0, |sum: u64, runtime| sum.saturating_add(runtime.live_bytes()));
+        Scene { blind, live, ..Scene::of(parties, executors, requests) }
     }
 
     /// Creates a scene of these parties.
@@ -256,13 +261,14 @@ pub(crate) const HELD: &str = "held";
 
 pub(super) fn of_task(task: TaskFact) -> Party {
     let name = task.name.unwrap_or_else(|| format!("task {}", task.address));
-    let (place, caller, activity) = (task.place, task.caller, task.activity);
-    Party { place, caller, activity, wait: task.wait, ..Party::new(PartyId::Task(task.address), name) }
+    let TaskFact { place, caller, activity, wait, detail, .. } = task;
+    Party { place, caller, activity, wait, detail, ..Party::new(PartyId::Task(task.address), name) }
 }
 
 /// The word for parties of a kind.
 pub(crate) fn word(party: &Party) -> &'static str {
     match party.id {
+        _ if party.detail.is_some() => party.detail.as_ref().map_or("task", |detail| detail.word),
         PartyId::Thread(_) => "thread",
         PartyId::Task(_) | PartyId::Pool(_) => "task",
     }
@@ -290,6 +296,7 @@ impl Party {
             wait: None,
             serves: None,
             source: None,
+            detail: None,
         }
     }
 
@@ -305,55 +312,6 @@ impl Party {
 fn name(thread: &ThreadRow) -> String {
     let name = thread.managed_name.as_deref().or(thread.name.as_deref()).filter(|name| !name.is_empty());
     name.map_or_else(|| format!("thread {}", thread.tid), str::to_owned)
-}
-
-/// Whether only time can end the wait.
-fn sleeps(row: &WaitRow) -> bool {
-    row.kind == WaitKind::Sleep
-}
-
-fn of_row(row: &WaitRow) -> WaitFact {
-    let by_thread = |tid, confidence| WaitOwner { party: PartyId::Thread(tid), confidence };
-    let named = row.owner.as_ref().and_then(|owner| {
-        let party = owner.tid.map(PartyId::Thread).or(owner.task.map(PartyId::Task))?;
-        Some(WaitOwner { party, confidence: owner.confidence })
-    });
-    let owner = named.or_else(|| row.owner_tid.map(|tid| by_thread(tid, row.confidence)));
-    let readers = row.reader_tids.iter().map(|&tid| by_thread(tid, row.confidence));
-    let mut owners: Vec<WaitOwner> = owner.into_iter().chain(readers).collect();
-    owners.sort_by_key(|owner| owner.party);
-    owners.dedup_by_key(|owner| owner.party);
-    WaitFact {
-        object: row.object,
-        r#type: row.r#type.clone(),
-        owners,
-        relation: match row.kind {
-            WaitKind::Lock | WaitKind::Mutex | WaitKind::ReaderWriter => HELD,
-            WaitKind::Join => JOINED,
-            WaitKind::ClassInit => INITIALISED,
-            WaitKind::Pulse
-            | WaitKind::Notify
-            | WaitKind::Park
-            | WaitKind::Event
-            | WaitKind::Semaphore
-            | WaitKind::Task
-            | WaitKind::Countdown
-            | WaitKind::Barrier
-            | WaitKind::Take
-            | WaitKind::Add
-            | WaitKind::Sleep
-            | WaitKind::Condition
-            | WaitKind::Once
-            | WaitKind::Future
-            | WaitKind::Channel
-            | WaitKind::Futex => "",
-        },
-        what: row.class.as_ref().map(|class| format!("the initialisation of class {class}")),
-        owner_ended: row.owner_ended,
-        idle: row.kind == WaitKind::Take,
-        evidence: row.how,
-        ..WaitFact::default()
-    }
 }
 
 /// Lists names, the first few of many: `a, 3 × b, c and 4 more`.

@@ -79,6 +79,8 @@ const FAMILIES: &[(&str, Family, Severity)] = &[
     ("lock-waiters", Family::BlockedHolder, Severity::Warning),
     ("finalizer-queue", Family::BlockedHolder, Severity::Warning),
     ("event-loop", Family::BlockedHolder, Severity::Info),
+    ("alike-tasks", Family::BlockedHolder, Severity::Warning),
+    ("memory-limit", Family::Exhausted, Severity::Warning),
     ("code-cache", Family::Exhausted, Severity::Warning),
     ("metaspace", Family::Exhausted, Severity::Warning),
     ("event-buffers", Family::Exhausted, Severity::Warning),

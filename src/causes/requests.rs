@@ -159,7 +159,15 @@ mod tests {
 
     fn task(address: u64, wait: Option<WaitFact>) -> Party {
         let place = Some("Shop.pay".to_owned());
-        of_task(TaskFact { address: Addr::new(address), name: None, place, caller: None, activity: None, wait })
+        of_task(TaskFact {
+            address: Addr::new(address),
+            name: None,
+            place,
+            caller: None,
+            activity: None,
+            wait,
+            detail: None,
+        })
     }
 
     fn of_requests(waits: Vec<Option<WaitFact>>) -> Vec<Finding> {

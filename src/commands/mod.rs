@@ -29,6 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod allocations;
 pub mod anon;
 pub mod check;
 pub mod collections;
@@ -73,6 +74,7 @@ pub mod trend;
 pub mod triage;
 pub mod whatis;
 
+pub use allocations::allocations;
 pub use anon::anon;
 pub use check::check;
 pub use collections::collections;

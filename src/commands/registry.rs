@@ -2,9 +2,9 @@
 
 use crate::commands::command::{Command, Group, of_program, of_screen};
 use crate::commands::{
-    anon, check, collections, diff, dotnet, dump, export, gcroot, heapstat, holders, info, ip2method, leaks, maddress,
-    malloc, object, objects, perfmap, record, refs, regions, report, requests, retained, scan_secrets, search, shrink,
-    stackobjects, stacks, summary, symbolicate, threadpool, threads, timers, trend, triage, whatis,
+    allocations, anon, check, collections, diff, dotnet, dump, export, gcroot, heapstat, holders, info, ip2method,
+    leaks, maddress, malloc, object, objects, perfmap, record, refs, regions, report, requests, retained, scan_secrets,
+    search, shrink, stackobjects, stacks, summary, symbolicate, threadpool, threads, timers, trend, triage, whatis,
 };
 
 /// All commands, in the order of the help.
@@ -25,6 +25,7 @@ pub const COMMANDS: &[Command] = &[
     timers::COMMAND.under(Group::Threads),
     dotnet::heap::COMMAND.under(Group::Managed),
     heapstat::COMMAND.under(Group::Managed),
+    allocations::COMMAND.under(Group::Managed),
     objects::COMMAND.under(Group::Managed),
     object::COMMAND.under(Group::Managed),
     gcroot::COMMAND.under(Group::Managed),

@@ -166,7 +166,7 @@ fn addresses_are_reckoned_with_by_their_type() {
 }
 
 /// The folders of runtimes. Each knows itself, and the rooms below it.
-const RUNTIMES: [&str; 5] = ["coreclr", "nativeaot", "hotspot", "cpython", "v8"];
+const RUNTIMES: [&str; 6] = ["coreclr", "nativeaot", "hotspot", "cpython", "v8", "go"];
 
 /// Where a runtime is named outside of its own folder, of the list of runtimes, and of the commands that only .NET has.
 fn of_one_runtime(path: &str, lines: &[String]) -> Vec<String> {
@@ -220,6 +220,7 @@ const ROOMS: &[&str] = &[
     "runtimes/event_pipe",
     "runtimes/coreclr",
     "runtimes/cpython",
+    "runtimes/go",
     "runtimes/hotspot",
     "runtimes/nativeaot",
     "runtimes/v8",
@@ -251,9 +252,10 @@ fn room_of(path: &str) -> &str {
 
 /// Where a room uses one that is not below it.
 fn not_below(path: &str, lines: &[String]) -> Vec<String> {
-    let used =
-        Regex::new(r"\bcrate::(runtimes::(?:api|graph|clr_gc|event_pipe|coreclr|nativeaot|hotspot|cpython|v8)\b|\w+)")
-            .unwrap();
+    let used = Regex::new(
+        r"\bcrate::(runtimes::(?:api|graph|clr_gc|event_pipe|coreclr|nativeaot|hotspot|cpython|v8|go)\b|\w+)",
+    )
+    .unwrap();
     let room = room_of(path);
     if ["main", "lib", "cli", "program", "internals"].contains(&room) {
         return Vec::new();

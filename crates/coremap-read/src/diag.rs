@@ -149,6 +149,8 @@ codes! {
             "Structures of the Python runtime are damaged or not in the core. The message says which.";
         V8Unusable = Either, "v8-unusable", "a V8 could not be read",
             "A V8 (Node.js) is mapped, but coremap cannot read it. The message says why; `--symbols DIR` with the program's file may help.";
+        Go = Either, "go", "structures of Go could not be read",
+            "Structures of the Go runtime are damaged or not in the core, or names are in a file that is missing. The message says which.";
         DotnetUnusable = Either, "dotnet-unusable", "a .NET runtime could not be read",
             "A .NET runtime is mapped, but coremap cannot read it. The message says why; `--symbols DIR` with the runtime's files may help.";
         NativeaotUnusable = Either, "nativeaot-unusable", "a NativeAOT runtime could not be read",
@@ -157,6 +159,8 @@ codes! {
             "A Java VM is mapped, but coremap cannot read it. The message says why; `--symbols DIR` with libjvm.so may help.";
         CpythonUnusable = Either, "cpython-unusable", "a Python runtime could not be read",
             "A Python runtime is mapped, but coremap cannot read it. The message says why.";
+        GoUnusable = Either, "go-unusable", "a Go runtime could not be read",
+            "A Go program was found, but coremap cannot read its runtime. The message says why.";
         Malloc = Lost, "malloc", "malloc's heaps could not be found",
             "The heaps of malloc could not be found, so they count as anonymous memory. The message says why.";
         MallocWalk = Lost, "malloc-walk", "some of malloc's heaps could not be walked",
@@ -245,6 +249,8 @@ impl WarningCode {
         WarningCode::NativeaotUnusable,
         WarningCode::HotspotUnusable,
         WarningCode::CpythonUnusable,
+        WarningCode::Go,
+        WarningCode::GoUnusable,
         WarningCode::Malloc,
         WarningCode::MallocWalk,
         WarningCode::MallocList,

@@ -115,6 +115,12 @@ pub(super) const EXAMPLES: &[Example] = &[
         &[("MT", "address of the MethodTable, as in SOS"), ("TotalSize", "bytes of all objects of the type")],
     ),
     example(
+        "allocations",
+        "coremap allocations --top 10 core",
+        "show the ten stacks of a Go program whose objects use most memory",
+        &[("In use", "estimate from the profile's samples, as of the end of the last collection")],
+    ),
+    example(
         "objects",
         "coremap objects --type 'Order$' --sort size --top 10 core",
         "list the ten largest objects of a type",

@@ -31,7 +31,7 @@ impl Command for Heap {
         on_core(common, &self.core.core, |session, progress| {
             let process = session.process;
             let report = watched(process, progress, || commands::heap(session, self.loader));
-            let nothing = report.gc.is_none();
+            let nothing = report.gc.is_none() && report.stats.is_none();
             answer_or_nothing(Self::NAME, common, session, order.of(report), nothing)
         })
     }

@@ -1,6 +1,7 @@
 //! The commands, one file each: their arguments and how they run. The rest of the program knows a command only by its
 //! row in [`COMMANDS`] here, and by its row in the library's table (`coremap::commands`).
 
+mod allocations;
 mod anon;
 mod async_chains;
 mod check;
@@ -90,6 +91,7 @@ const COMMANDS: &[Row] = &[
     row::<timers::Timers>(),
     row::<heap::Heap>(),
     row::<heapstat::Heapstat>(),
+    row::<allocations::Allocations>(),
     row::<objects::Objects>(),
     row::<object::Object>(),
     row::<gcroot::Gcroot>(),

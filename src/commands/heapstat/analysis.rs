@@ -182,6 +182,7 @@ fn type_row(name: String, stat: &TypeStat, heap: &dyn Heap) -> TypeRow {
         count,
         size,
         tracked,
+        grade: heap.type_grade(stat.kind),
         generations,
         ..TypeRow::default()
     }

@@ -94,6 +94,7 @@ fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
     // `tracked` is set only for runtimes whose collector does not track all objects. Without them there is no column.
     let tracked = report.types.iter().any(|t| t.tracked.is_some());
     let several = report.types.iter().any(|t| t.runtime.is_some());
+    let graded = report.types.iter().any(|t| t.grade.is_some());
     let mut table = TableBlock::default().text("MT").number("Count");
     if tracked {
         table = table.number("Tracked");
@@ -102,19 +103,24 @@ fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
     if several {
         table = table.text("Runtime");
     }
+    if graded {
+        table = table.text("Known");
+    }
     table = table.type_name("Class Name");
     table = table.brief(RANKED_ROWS, "type").bytes(|i| report.types.get(i).map_or(0, |t| t.size));
     for t in &report.types {
         let known = tracked.then(|| t.tracked.map_or_else(String::new, exact));
         let runtime = several.then(|| t.runtime.as_deref().unwrap_or_default().to_owned());
+        let grade = graded.then(|| t.grade.unwrap_or_default().to_owned());
         let (count, size) = (exact(t.count), exact(t.size));
-        let cells = [Some(t.method_table.to_string()), Some(count), known, Some(size), runtime, Some(name(t))];
+        let cells = [Some(t.method_table.to_string()), Some(count), known, Some(size), runtime, grade, Some(name(t))];
         table.rows.push(cells.into_iter().flatten().collect());
     }
     let known = tracked.then(|| exact(report.types.iter().filter_map(|t| t.tracked).saturating_sum()));
     let (objects, size) = (exact(report.total.objects), exact(report.total.size));
     let runtime = several.then(String::new);
-    let cells = [Some("[TOTAL]".into()), Some(objects), known, Some(size), runtime, Some(String::new())];
+    let grade = graded.then(String::new);
+    let cells = [Some("[TOTAL]".into()), Some(objects), known, Some(size), runtime, grade, Some(String::new())];
     table.footer = Some(cells.into_iter().flatten().collect());
     table
 }

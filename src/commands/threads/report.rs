@@ -39,7 +39,7 @@ pub struct GroupRow {
     pub frames: Vec<FrameRow>,
 }
 
-/// Virtual threads of Java.
+/// Threads that a runtime runs on threads of the system: virtual threads of Java, goroutines of Go.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct VirtualThreads {
     /// Number of started threads that have not ended.
@@ -48,6 +48,10 @@ pub struct VirtualThreads {
     pub mounted: u64,
     /// Threads with equal stacks and state merged, largest groups first.
     pub groups: Vec<VirtualGroupRow>,
+    /// Word for such a thread.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub word: &'static str,
 }
 
 /// Virtual threads with the same stack.
@@ -63,6 +67,10 @@ pub struct VirtualGroupRow {
     pub waits_for: Option<WaitRow>,
     /// Number of different objects that they wait for.
     pub objects: u64,
+    /// The method that started them: of a goroutine, the one with the `go` statement. `null` if it is not recorded.
+    pub created_by: Option<String>,
+    /// File and line of that call, as `file:line`.
+    pub created_at: Option<String>,
     /// Stack of the first thread, without frames on a carrier thread.
     pub frames: Vec<FrameRow>,
     /// Why the stack ends early, if it does.

@@ -101,15 +101,13 @@ impl Render for ThreadsReport {
 
 /// Shows virtual threads, equal ones merged.
 fn show_virtual(doc: &mut Document<'_>, threads: &VirtualThreads) {
-    doc.line(format!(
-        "{}, {} of them mounted on a carrier thread",
-        count(threads.total, "virtual thread"),
-        exact(threads.mounted)
-    ));
+    let word = if threads.word.is_empty() { "virtual thread" } else { threads.word };
+    let on = if word == "virtual thread" { "mounted on a carrier thread" } else { "on a thread" };
+    doc.line(format!("{}, {} of them {on}", count(threads.total, word), exact(threads.mounted)));
     for group in &threads.groups {
         doc.line("");
         let state = group.state.map_or_else(String::new, |state| format!(", {state}"));
-        doc.line(format!("{}{state}", count(group.count, "virtual thread")));
+        doc.line(format!("{}{state}", count(group.count, word)));
         let name = |thread: &VirtualThreadRow| {
             let id = thread.id.map_or_else(|| thread.object.to_string(), |id| format!("#{id}"));
             let name = thread.name.as_ref().map_or_else(String::new, |name| format!(" \"{name}\""));
@@ -131,6 +129,10 @@ fn show_virtual(doc: &mut Document<'_>, threads: &VirtualThreads) {
         }
         for (frame, times) in runs(group.frames.iter()) {
             doc.titled(frame_line(frame, times), ADDRESS + 2);
+        }
+        if let Some(by) = &group.created_by {
+            let at = group.created_at.as_ref().map_or_else(String::new, |at| format!(" [{at}]"));
+            doc.line(format!("  started by {by}{at}"));
         }
         if let Some(end) = group.end {
             doc.line(format!("  (stack ends here: {end})"));

@@ -40,6 +40,7 @@ pub const EXAMPLES: &[(&str, &[&str], bool)] = &[
     ("timers", &[], false),
     ("heap", &["--loader"], false),
     ("heapstat", &["--strings"], true),
+    ("allocations", &[], false),
     ("objects", &["--type", "."], false),
     ("object", &["0x400000"], false),
     ("gcroot", &["--type", "."], true),

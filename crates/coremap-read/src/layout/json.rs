@@ -43,6 +43,9 @@ impl Layout {
                     layout.put_absent(kind, field);
                 }
                 if let Some(offset) = number(value) {
+                    if said && offset.unsigned_abs() > u128::from(limits::MAX_FIELD_OFFSET.unsigned_abs()) {
+                        return Err(fail(format!("{kind}.{field} = {offset} is not a valid offset")));
+                    }
                     layout.put(kind, field, i64::try_from(offset).unwrap_or(i64::MAX))?;
                 }
             }

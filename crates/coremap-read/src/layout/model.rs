@@ -86,7 +86,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::Parse`], if the offset is larger than any struct.
     pub fn put(&mut self, kind: &str, field: &str, offset: i64) -> Result<(), LayoutError> {
-        if offset.unsigned_abs() > limits::MAX_FIELD_OFFSET.unsigned_abs() {
+        if offset.unsigned_abs() > limits::MAX_TABLE_OFFSET.unsigned_abs() {
             return Err(LayoutError::Parse(format!("{kind}.{field} = {offset} is not a valid offset")));
         }
         self.types.entry(kind.to_owned()).or_default().insert(field.to_owned(), offset);

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use regex::Regex;
 
 use super::{
-    CPYTHON_X64, DOTNET_ARM64, DOTNET_BUNDLE, DOTNET_X64, EVENT_PIPE, GLIBC_MALLOC, GO_RUNTIME, Layout, MUSL_MALLOCNG,
-    NATIVEAOT, NATIVEAOT_11, NATIVEAOT_BY_HEADER, NATIVEAOT_ENTRIES, NUMPY, Table,
+    CPYTHON_X64, DOTNET_ARM64, DOTNET_BUNDLE, DOTNET_X64, EVENT_PIPE, GLIBC_MALLOC, GO_RUNTIME, GO_X64, Layout,
+    MUSL_MALLOCNG, NATIVEAOT, NATIVEAOT_11, NATIVEAOT_BY_HEADER, NATIVEAOT_ENTRIES, NUMPY, Table,
 };
 
 /// Globals that no table has, and why they are requested.
@@ -196,7 +196,7 @@ fn tables() -> Vec<&'static Layout> {
 /// Tables whose entries are all requested by name. CPython's tables have whole structs instead, because each field of
 /// an object names the references from there.
 fn asked_by_name() -> Vec<&'static Layout> {
-    let dotnet = DOTNET_X64.iter().chain(&DOTNET_ARM64).map(|(_, table)| table);
+    let dotnet = DOTNET_X64.iter().chain(&DOTNET_ARM64).chain(&GO_X64).map(|(_, table)| table);
     let dotnet = dotnet.chain(NATIVEAOT_BY_HEADER.iter().map(|(_, table)| table));
     let others =
         [&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NATIVEAOT, &NATIVEAOT_11, &NUMPY, &EVENT_PIPE];

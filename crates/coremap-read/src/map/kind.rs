@@ -118,6 +118,11 @@ words! {
         PyMalloc = "PyMalloc",
         /// A chunk of the stack on which a CPython thread allocates its frames.
         PyFrames = "PyFrames",
+
+        // From the structures of Go.
+
+        /// Stacks of goroutines, in use or free.
+        GoStack = "GoStack",
     }
 }
 

@@ -280,5 +280,6 @@ table! {
     CodeCache           11 Runtime  RuntimeData Structures Anonymous  Structures Own        Runtime   Detail;
     VmData              7  Runtime  RuntimeData Structures Anonymous  Structures Own        Runtime   Detail;
     PyMalloc            11 Heap     ManagedHeap Data       Anonymous  Objects    Own        Runtime   Detail;
+    GoStack             8  Stack    Stacks      Data       Anonymous  Structures Own        Stacks    Detail;
     PyFrames            11 Runtime  RuntimeData Data       Anonymous  Structures Own        Runtime   Detail;
 }

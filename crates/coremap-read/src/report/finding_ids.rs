@@ -2,6 +2,8 @@
 
 /// Each id, with a sentence on what the finding reports.
 pub const FINDING_IDS: &[(&str, &str)] = &[
+    ("alike-tasks", "Very many light threads (goroutines) that wait at the same position."),
+    ("allocation-sites", "The code that allocated most of a heap, from the profile that the runtime samples."),
     ("allocator", "Memory of an allocator other than the C library's: jemalloc, tcmalloc, mimalloc."),
     ("anonymous", "Anonymous memory with no known owner, described by its contents."),
     ("anonymous-blocks", "Many equal blocks of anonymous memory, as a leak of mappings leaves them."),
@@ -46,6 +48,7 @@ pub const FINDING_IDS: &[(&str, &str)] = &[
     ("malloc-mostly-free", "Memory that was freed but not returned to the system."),
     ("managed-heap", "Objects of a managed runtime."),
     ("mapped-files", "Writable mapped files that are not program files."),
+    ("memory-limit", "A heap near the limit that its runtime was given, so that it collects all the time."),
     ("metaspace", "Class metadata of a Java VM, and how close it is to its limit."),
     ("native-buffers", "Native memory that managed objects own (direct and mapped buffers), and what retains it."),
     ("native-holder", "Blocks of malloc, and the variable, stack or container that holds them."),

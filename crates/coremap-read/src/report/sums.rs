@@ -44,6 +44,9 @@ pub struct TypeRow {
     pub size: u64,
     /// Number of objects that the collector tracks, if it does not track all (CPython). Otherwise `null`.
     pub tracked: Option<u64>,
+    /// How the type is known, if objects do not have their type: `exact`, `held` by a typed pointer, or by its `shape`;
+    /// the weakest of its objects. Otherwise `null`.
+    pub grade: Option<&'static str>,
     /// Objects by generation, if there are generations.
     pub generations: Box<[GenerationRow]>,
 }

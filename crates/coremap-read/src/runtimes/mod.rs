@@ -9,7 +9,7 @@
 //! | [`graph`] | the object graph: shortest paths from roots, dominators, path shapes |
 //! | `clr_gc` | the garbage collector of .NET, which CoreCLR and NativeAOT share |
 //! | `event_pipe` | buffers of .NET's event log, which both share too |
-//! | `coreclr`, `nativeaot`, `hotspot`, `cpython`, `v8` | one runtime each, with its `anatomy` and `fields` |
+//! | `coreclr`, `nativeaot`, `hotspot`, `cpython`, `v8`, `go` | one runtime each, with its `anatomy` and `fields` |
 //!
 //! The objects of a heap, and what one of them references:
 //!
@@ -53,6 +53,8 @@ pub mod cpython;
 #[doc(hidden)]
 pub mod event_pipe;
 #[doc(hidden)]
+pub mod go;
+#[doc(hidden)]
 pub mod hotspot;
 #[doc(hidden)]
 pub mod nativeaot;
@@ -65,6 +67,7 @@ use crate::report::UnreadRow;
 use crate::runtimes::api::ManagedRuntime;
 use crate::runtimes::coreclr::CoreClr;
 use crate::runtimes::cpython::CPython;
+use crate::runtimes::go::Go;
 use crate::runtimes::hotspot::HotSpot;
 use crate::runtimes::nativeaot::NativeAot;
 use crate::runtimes::v8::V8;
@@ -137,6 +140,14 @@ pub(crate) const RUNTIMES: &[Finder] = &[
         library: Some(("libnode", "Node.js")),
         offers: &[],
         find: |process| V8::find(process).into_iter().map(DetectedRuntime::other).collect(),
+    },
+    Finder {
+        name: "Go",
+        shown: "Go",
+        unusable: WarningCode::GoUnusable,
+        library: None,
+        offers: &[],
+        find: |process| Go::find(process).into_iter().map(DetectedRuntime::other).collect(),
     },
 ];
 

@@ -168,8 +168,12 @@ impl<'a, 'p> Walker<'a, 'p> {
             Caller::Regs(ref regs) => {
                 Some(UnwoundFrame { regs: (**regs).clone(), exact: false, trust: Trust::UnwindData })
             }
-            Caller::Unknown => None,
+            Caller::Interrupted(ref regs) => {
+                Some(UnwoundFrame { regs: (**regs).clone(), exact: true, trust: Trust::Signal })
+            }
+            Caller::Unknown | Caller::Nobody => None,
         };
+        let is_first = matches!(frame.caller, Caller::Nobody);
         let up = up.filter(|up| self.is_caller(state, step, up));
         state.pass(up.as_ref().map_or(step.regs.sp(), |up| up.regs.sp()));
         let is_stub = frame.methods.is_empty();
@@ -183,6 +187,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         (state.native, state.marked) = (false, false);
         match up {
             Some(up) => Ok(up),
+            None if is_first => Err(End::Bottom),
             None => self.unwind_without_data(state, step, stack, End::NoUnwindData(step.regs.ip())),
         }
     }

@@ -58,7 +58,7 @@ pub(in crate::commands) fn collectible_objects(session: &Session<'_>) -> Vec<(Ad
         let named = objects.into_iter().map(|object| (object.address, object.name.shown().to_string()));
         out.extend(named.take(MAX_OBJECTS));
         // An object that represents such a type keeps it loaded as well.
-        let (mirrors, _) = list(session.process, runtime, heap, &|kind| heap.type_name(kind) == MIRROR);
+        let (mirrors, _) = list(session.process, runtime, heap, None, &|kind| heap.type_name(kind) == MIRROR);
         let of_these = mirrors.into_iter().filter(|object| {
             let module = runtime.represented_type(object.address).map(|of| types.module_of(of));
             module.is_some_and(|module| module.is_ok_and(|module| modules.contains(&module)))

@@ -25,6 +25,14 @@ pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
         let version = runtime.row().version.unwrap_or_default();
         gc = gc.or_else(|| gc_row(&version, heaps.server, heaps.regions, heaps.in_gc, heaps.segments));
     }
+    let mut stats = None;
+    for (id, runtime) in session.runtimes_by_id() {
+        let figures = runtime.collector_figures();
+        if !figures.is_empty() {
+            read.push(id);
+            stats = stats.or_else(|| Some(figures.into_iter().collect()));
+        }
+    }
     let mut segments: Vec<SegmentRow> = all
         .into_iter()
         .map(|s| SegmentRow {
@@ -54,6 +62,7 @@ pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
         free_committed: gc.as_ref().map(|_| free),
         allocated: gc.as_ref().map(|_| sum(|s| s.allocated)),
         gc,
+        stats,
         loader: loader.then(|| loader_rows(session)),
         unread: unread(session, &read),
         isolates,

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -19,6 +21,8 @@ pub struct HeapReport {
     pub free_committed: Option<u64>,
     /// Bytes from the first object to the end of allocation, over all segments.
     pub allocated: Option<u64>,
+    /// Figures of a collector that is not .NET's, with the runtime's own names: those of `runtime.MemStats` for Go.
+    pub stats: Option<BTreeMap<&'static str, u64>>,
     /// Loader heaps, with `--loader`.
     pub loader: Option<Vec<LoaderHeapRow>>,
     /// Isolated heaps of a runtime that has several (V8), with their spaces. Empty for others.

@@ -36,11 +36,17 @@ impl Render for HeapReport {
                 if gc.in_progress { "; the dump was taken during a garbage collection" } else { "" }
             )),
             None if !self.isolates.is_empty() => {}
+            None if self.stats.is_some() => {}
             None if self.unread.is_empty() => doc.line("no .NET runtime with a readable heap"),
             None => doc.line(empty_line("heap segments", &self.unread, ELSEWHERE)),
         }
         if !self.segments.is_empty() {
             doc.table(segment_table(self));
+        }
+        if let Some(stats) = &self.stats {
+            let mut table = TableBlock::default().text("Figure").number("Value");
+            table.rows.extend(stats.iter().map(|(name, value)| vec![(*name).to_owned(), exact(*value)]));
+            doc.table(table);
         }
         if let (Some(allocated), Some(committed)) = (self.allocated, self.committed) {
             let free = self.free_committed.unwrap_or(0);

@@ -35,7 +35,7 @@ pub(super) fn module_at(process: &Process, ip: Addr) -> Option<&Module> {
 }
 
 /// Cache key of a row whose method comes from the frame itself.
-type FrameKey = (*const Method, Option<i64>, Option<Execution>);
+type FrameKey = (*const Method, Option<i64>, Option<u32>, Option<Execution>);
 
 /// Parts of the names of system libraries.
 const SYSTEM: [&str; 4] = [".so", "[vdso]", "ld-linux", "ld-musl"];
@@ -55,7 +55,7 @@ pub(super) struct Rows<'a, 's, 'p> {
     native: HashMap<(Addr, bool), FrameRow>,
     managed: HashMap<(Addr, bool), FrameRow>,
     methods: HashMap<Addr, Option<Name>>,
-    /// Cached rows by method, bytecode offset and execution mode.
+    /// Cached rows by method, bytecode offset, line and execution mode.
     by_frame: HashMap<FrameKey, (Arc<Method>, FrameRow)>,
     runtimes: HashMap<RuntimeId, Name>,
     /// Runtimes without compiled code, if another runtime has some.
@@ -149,7 +149,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
         method: &Arc<Method>,
         position: &Position,
     ) -> FrameRow {
-        let key = (Arc::as_ptr(method), position.source.il_offset, position.how);
+        let key = (Arc::as_ptr(method), position.source.il_offset, position.source.line, position.how);
         let row = match self.by_frame.get(&key) {
             Some((_, row)) => row.clone(),
             None => {

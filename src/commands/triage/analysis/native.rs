@@ -227,14 +227,20 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
             let rss = known().map(|row| row.resident.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
             let regions = share.regions.iter().filter_map(|&i| session.map().regions.get(i));
             let fibers = regions.filter(|region| &*region.detail == FIBER_STACK).count() as u64;
+            let kind_of = |kind: Kind| {
+                let regions = share.regions.iter().filter_map(|&i| session.map().regions.get(i));
+                regions.filter(|region| region.kind == kind).fold(0u64, |sum, r| sum.saturating_add(r.range.len()))
+            };
+            let light = kind_of(Kind::GoStack);
             let text = format!(
-                "{}{} reserve {} of address space{}{}.",
+                "{}{} reserve {} of address space{}{}{}.",
                 counted(stacks, "thread stack", "thread stacks"),
                 match fibers {
                     0 => String::new(),
                     n => format!(" and {}", counted(n, "fiber stack", "fiber stacks")),
                 },
-                round(share.size),
+                round(share.size.saturating_sub(light)),
+                if light > 0 { format!("; stacks of goroutines take {}", round(light)) } else { String::new() },
                 zeros.filter(|_| tally.measure == Measure::Written).map_or_else(String::new, |_| {
                     match known().all(|row| row.lost || row.touched.is_some()) {
                         true => format!(", {} written", round(share.used)),

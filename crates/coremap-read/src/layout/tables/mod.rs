@@ -138,13 +138,25 @@ pub static CPYTHON_X64: [(u32, Table); 6] = [
     (14, Table::new(include_str!("cpython-3.14-x64.json"))),
 ];
 
+/// Go on x86_64, by minor version of Go 1, ascending.
+pub static GO_X64: [(u32, Table); 8] = [
+    (19, Table::new(include_str!("go-1.19-x64.json"))),
+    (21, Table::new(include_str!("go-1.21-x64.json"))),
+    (22, Table::new(include_str!("go-1.22-x64.json"))),
+    (23, Table::new(include_str!("go-1.23-x64.json"))),
+    (24, Table::new(include_str!("go-1.24-x64.json"))),
+    (25, Table::new(include_str!("go-1.25-x64.json"))),
+    (26, Table::new(include_str!("go-1.26-x64.json"))),
+    (27, Table::new(include_str!("go-1.27-x64.json"))),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn bundled_tables_parse_and_name_their_sources() -> Result<(), Box<dyn std::error::Error>> {
-        let all = DOTNET_X64.iter().chain(&DOTNET_ARM64).chain(&CPYTHON_X64).map(|(_, table)| table);
+        let all = DOTNET_X64.iter().chain(&DOTNET_ARM64).chain(&CPYTHON_X64).chain(&GO_X64).map(|(_, table)| table);
         let all = all.chain(NATIVEAOT_BY_HEADER.iter().map(|(_, table)| table));
         let others = [&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NATIVEAOT, &NUMPY, &EVENT_PIPE];
         let tables = all.chain(others);

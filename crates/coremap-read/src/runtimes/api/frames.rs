@@ -39,6 +39,10 @@ pub struct ManagedFrame {
 pub enum Caller {
     /// The frame with these registers.
     Regs(Box<Regs>),
+    /// The code with these registers, which was interrupted there, or went on on this stack. It may be another stack.
+    Interrupted(Box<Regs>),
+    /// Nobody: the frame is the first of its stack.
+    Nobody,
     /// Unknown.
     Unknown,
 }

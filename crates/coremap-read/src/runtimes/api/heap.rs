@@ -379,6 +379,12 @@ pub trait Heap: Sync {
     /// Name of a type as the runtime's own tools write it.
     fn type_name(&self, kind: TypeIndex) -> String;
 
+    /// How the type of these objects is known, in the runtime's words: the weakest grade among them. `None` if each object
+    /// has its type.
+    fn type_grade(&self, _kind: TypeIndex) -> Option<&'static str> {
+        None
+    }
+
     /// File of the module that defines the type, as the runtime names it, such as an assembly's path. `None` if the
     /// type has no file or the file was not found.
     fn type_module(&self, _kind: TypeIndex) -> Option<String> {

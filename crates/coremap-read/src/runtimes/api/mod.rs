@@ -7,6 +7,7 @@
 pub mod anatomy;
 mod clr_gc;
 mod code;
+mod collector;
 mod events;
 pub mod fields;
 mod frames;
@@ -38,6 +39,7 @@ pub use code::{
     CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,
     MethodRole, Source, UnwindError,
 };
+pub use collector::{AllocationCounts, AllocationProfile, AllocationSite};
 pub use events::EventSession;
 pub use frames::{
     Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ListedMethods, ManagedFrame, ManagedRun, Mark,
@@ -72,5 +74,5 @@ pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
 pub use strings::{Duplicate, StringStat, strings};
 pub use tasks::{AsyncFrame, AsyncFunctions, AsyncTask, AsyncTasks};
 pub use waits::{
-    Activity, CARRIERS, Executor, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
+    Activity, CARRIERS, Executor, PartyId, RequestSet, TaskDetail, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
 };

@@ -9,9 +9,10 @@ use crate::map::{Claims, Confidence, Kind};
 use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
-    AllocationTraces, AsyncFunctions, BlockLabels, ClrGc, EventSession, ExceptionList, Heap, IsolateSizes, LastWords,
-    LightFrame, ListedMethods, LockList, ManagedCode, Mark, NamedStatics, OwnedBuffer, PendingTasks, RetainedSizes,
-    Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts, buffer_at,
+    Activation, AllocationProfile, AllocationTraces, AsyncFunctions, BlockLabels, ClrGc, EventSession, ExceptionList,
+    Heap, IsolateSizes, LastWords, LightFrame, ListedMethods, LockList, ManagedCode, Mark, NamedStatics, OwnedBuffer,
+    PendingTasks, RetainedSizes, Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts,
+    buffer_at,
 };
 
 /// A thread as a runtime sees it.
@@ -40,6 +41,8 @@ pub struct LightThread {
     pub carrier: Option<u32>,
     /// What the thread waits for.
     pub wait: Option<WaitRow>,
+    /// The method that started it, with its position. `None` if the runtime does not record it.
+    pub created_by: Option<Activation>,
     /// Frames that are stored outside of any system thread's stack, innermost first.
     pub frames: Vec<LightFrame>,
     /// Why frames are missing. `None` if none are.
@@ -204,6 +207,11 @@ pub trait ManagedRuntime: Sync {
     /// Visits the threads that are not system threads.
     fn each_light_thread(&self, _visit: &mut dyn FnMut(LightThread)) {}
 
+    /// Word for such a thread.
+    fn light_thread_word(&self) -> &'static str {
+        "virtual thread"
+    }
+
     /// Methods listed by thread, for methods without a native frame of their own. `None` if every method is in a frame.
     fn listed_methods(&self) -> Option<&dyn ListedMethods> {
         None
@@ -282,6 +290,16 @@ pub trait ManagedRuntime: Sync {
 
     /// What the state of a collection's elements of one type says, in words: how many are not completed.
     fn elements_note(&self, _kind: TypeIndex, _elements: &[Addr]) -> Option<String> {
+        None
+    }
+
+    /// Figures of its collector, with the runtime's own names. Empty if they are not read.
+    fn collector_figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// The profile of its heap that it samples itself. `None` if there is none, or its records are not found.
+    fn allocation_profile(&self) -> Option<&AllocationProfile> {
         None
     }
 

@@ -124,6 +124,25 @@ pub struct TaskFact {
     pub activity: Option<Activity>,
     /// What it waits for. `None` if it runs, or is ready to.
     pub wait: Option<WaitFact>,
+    /// What a runtime records of light threads. `None` for other tasks.
+    pub detail: Option<TaskDetail>,
+}
+
+/// What a runtime records of a light thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskDetail {
+    /// Word for it: `goroutine`.
+    pub word: &'static str,
+    /// State in the runtime's words: `chan send`.
+    pub state: &'static str,
+    /// File and line of the innermost function of the program, as `main.go:87`.
+    pub position: Option<String>,
+    /// The method that started it.
+    pub created_by: Option<String>,
+    /// Size of its stack in bytes.
+    pub stack: u64,
+    /// Whether its wait ends only if another one takes what it has: a send.
+    pub gives: bool,
 }
 
 /// What a thread does outside of the process's own locks.
@@ -193,6 +212,11 @@ pub trait WaitFacts: Sync {
     /// Tasks that are not done, and not threads.
     fn tasks(&self) -> Vec<TaskFact> {
         Vec::new()
+    }
+
+    /// Bytes of live objects of its heap. 0 if they are not counted.
+    fn live_bytes(&self) -> u64 {
+        0
     }
 
     /// Its executors.

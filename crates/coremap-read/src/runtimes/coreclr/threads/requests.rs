@@ -233,7 +233,7 @@ impl CoreClr<'_> {
         let above = || self.own_caller(tasks, tasks.index_of(node.addr)?);
         let caller = own.find(|caller| Some(caller) != place.as_ref()).or_else(above);
         let (wait, ends) = self.request_wait(&self.ends(node.addr), full);
-        (TaskFact { address: node.addr, name: None, place, caller, activity: None, wait }, ends)
+        (TaskFact { address: node.addr, name: None, place, caller, activity: None, wait, detail: None }, ends)
     }
 
     fn read_serving(&self) -> Serving {

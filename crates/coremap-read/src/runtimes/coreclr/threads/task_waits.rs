@@ -211,6 +211,7 @@ impl CoreClr<'_> {
             caller: above.and_then(|caller| self.method_of(caller)),
             activity: None,
             wait,
+            detail: None,
         }
     }
 

@@ -262,6 +262,7 @@ impl CPython<'_> {
                 state: Some(if task.awaited.is_null() { "asyncio task, ready" } else { "asyncio task, waits" }),
                 carrier: None,
                 wait: None,
+                created_by: None,
                 frames: task.frames.into_iter().map(frame).collect(),
                 missing: None,
             });

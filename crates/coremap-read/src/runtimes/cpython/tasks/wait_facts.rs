@@ -85,6 +85,7 @@ impl CPython<'_> {
                 caller: own.next(),
                 activity: None,
                 wait,
+                detail: None,
             }
         };
         tasks.iter().zip(wanted).map(fact).collect()

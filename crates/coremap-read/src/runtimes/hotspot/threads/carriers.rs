@@ -135,6 +135,7 @@ impl HotSpot<'_> {
             caller: places.find(|caller| *caller != place),
             place: Some(place),
             activity,
+            detail: None,
             wait: thread.wait.as_ref().filter(|_| activity.is_none()).map(|row| WaitFact {
                 owners: self.owner_of(row).into_iter().collect(),
                 evidence: how::UNMOUNTED,

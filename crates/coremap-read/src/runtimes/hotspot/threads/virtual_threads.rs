@@ -110,6 +110,7 @@ impl HotSpot<'_> {
             state,
             carrier,
             wait: thread.blocker.map(|blocker| parked(classes, threads, blocker)),
+            created_by: None,
             frames,
             missing,
         })

@@ -69,7 +69,15 @@ impl WaitFacts for V8<'_> {
                 ..WaitFact::default()
             });
             let place = Some(heap.vm.function_name(call.shared)).filter(|name| !name.is_empty());
-            TaskFact { address: Addr::new(call.generator), name: None, place, caller: None, activity: None, wait }
+            TaskFact {
+                address: Addr::new(call.generator),
+                name: None,
+                place,
+                caller: None,
+                activity: None,
+                wait,
+                detail: None,
+            }
         };
         self.pending().iter().filter(serves).map(task).collect()
     }

@@ -1,0 +1,103 @@
+//! Roots: package variables, stacks of goroutines, and arguments of finalizers.
+//!
+//! Source: runtime/mgcmark.go. The linker writes a mask of pointers for the variables. Stacks are read word by word: what
+//! a dead variable still points at counts too, so these roots may be too many, never too few.
+
+use std::collections::HashSet;
+
+use crate::addr::{Addr, AddrRange};
+use crate::limits;
+use crate::memory::Memory;
+use crate::native::NativeSymbols;
+use crate::runtimes::api::{NamedStatics, Root, RootKind, Roots, StaticRoot};
+use crate::runtimes::go::Go;
+use crate::runtimes::go::code::is_program;
+use crate::runtimes::go::heap::GoHeap;
+use crate::runtimes::go::record::Record;
+
+/// A package variable.
+const VARIABLE: RootKind = RootKind::Of(0, "variable");
+
+/// Beginning of the names of the runtime's own packages.
+const RUNTIME: &str = "runtime.";
+
+pub(super) fn roots(go: &Go<'_>) -> Roots {
+    let mut out = Roots::default();
+    let Some(heap) = go.objects() else { return out };
+    for (at, object) in variables(go, heap) {
+        out.all.push(Root::new(VARIABLE, at, object));
+    }
+    let runtime = go.runtime();
+    let mut seen = HashSet::new();
+    for g in &go.list().all {
+        seen.clear();
+        each_word(runtime.memory(), g.used_stack(), |at, word| {
+            if let Some(object) = heap.object_at(word).filter(|object| seen.insert(*object)) {
+                out.all.push(Root { interior: true, ..Root::new(RootKind::StackWord, at, object) });
+            }
+        });
+    }
+    for thread in runtime.process.threads() {
+        for (register, value) in thread.registers.known() {
+            if let Some(object) = heap.object_at(Addr::new(value)) {
+                let root = Root::new(RootKind::StackWord, thread.registers.sp(), object);
+                out.all.push(Root { thread: Some(thread.tid), register: Some(register), interior: true, ..root });
+            }
+        }
+    }
+    out.stacks.threads = go.list().all.len() as u64;
+    out
+}
+
+/// Addresses of the variables that lead to objects, and the objects.
+fn variables(go: &Go<'_>, heap: &GoHeap<'_>) -> Vec<(Addr, Addr)> {
+    let runtime = go.runtime();
+    let (memory, sections) = (runtime.memory(), &runtime.proof.sections);
+    let shape = &runtime.shape().module;
+    let module = Record::read(memory, runtime.found.at, shape.size);
+    let mut out = Vec::new();
+    for (section, mask) in [(sections.data, shape.gcdatamask), (sections.bss, shape.gcbssmask)] {
+        let bits = module.as_ref().map_or(0, |r| u64::from(r.u32(mask)));
+        let bytes = module.as_ref().and_then(|r| Record::look(memory, r.ptr(mask + 8), bits.div_ceil(8)));
+        each_word(memory, section, |at, word| {
+            let i = at.since(section.start) / 8;
+            // Without its file, the program's masks are unknown, and every word counts.
+            let is_pointer = bytes.as_ref().is_none_or(|bytes| bytes.u8(i / 8) >> (i % 8) & 1 != 0);
+            if let Some(object) = heap.object_at(word).filter(|_| is_pointer) {
+                out.push((at, object));
+            }
+        });
+    }
+    out
+}
+
+/// The variables with their names.
+pub(super) fn named(go: &Go<'_>) -> NamedStatics {
+    let Some(heap) = go.objects() else { return NamedStatics::default() };
+    let symbols = NativeSymbols::new(go.runtime().process);
+    let module = go.runtime().build.module.as_deref();
+    let root = |(at, object): (Addr, Addr)| {
+        let symbol = symbols.resolve_data(at);
+        let library = symbol.as_ref().is_some_and(|symbol| !is_program(&symbol.name, module));
+        let of_runtime = symbol.as_ref().is_some_and(|symbol| symbol.name.starts_with(RUNTIME));
+        let name = match &symbol {
+            Some(symbol) if symbol.offset == 0 => format!("variable {}", symbol.name),
+            Some(symbol) => format!("variable {}+{:#x}", symbol.name, symbol.offset),
+            None => format!("variable at {at}"),
+        };
+        // The runtime's bookkeeping leads to everything.
+        (!of_runtime).then(|| StaticRoot { name: name.into(), object, library })
+    };
+    NamedStatics { roots: variables(go, heap).into_iter().filter_map(root).collect(), containers: Vec::new() }
+}
+
+fn each_word(memory: &dyn Memory, range: AddrRange, mut visit: impl FnMut(Addr, Addr)) {
+    for part in memory.readable_parts(range, limits::MAX_STACK_SCAN) {
+        let start = part.start.align_up(8);
+        let Some(len) = part.end.checked_since(start) else { continue };
+        let Some(words) = Record::look(memory, start, len) else { continue };
+        for (i, word) in (0u64..).zip(words.bytes().as_chunks::<8>().0) {
+            visit(start.saturating_add(8 * i), Addr::new(u64::from_le_bytes(*word)));
+        }
+    }
+}
