@@ -39,6 +39,7 @@ mod faults;
 mod fences;
 mod foreign;
 mod fuzz;
+mod go_runtime;
 mod hostile;
 mod java_code;
 mod java_heap;

@@ -18,6 +18,8 @@ const NO_LISTS: &[(&str, &str, &str)] = &[
         "blocks of one pool: each is taken once, and there are a thousand at most",
     ),
     ("src/memory/walk.rs", "while !at.is_null()", "the walker itself"),
+    ("src/runtimes/v8/heap/sizes.rs", "while at < window.end && votes < VOTES", "words of a page, one after the other"),
+    ("src/runtimes/v8/heap/survey.rs", "while at < window.end", "objects of one page, one after the other"),
     (
         "src/native/malloc/find.rs",
         "while let Some(size) = self.chunk_size(at)",

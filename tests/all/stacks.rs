@@ -177,7 +177,9 @@ fn stacks_of_go_are_those_of_its_scheduler() {
         assert!(sorted.windows(2).all(|w| w[0].1 <= w[1].0), "{core}: {sorted:x?}");
         assert!(ranges.iter().all(|(low, high)| high - low <= 1 << 20), "{core}: {ranges:x?}");
         assert!(rows.iter().all(|r| r["confidence"] == "exact"), "{core}");
-        assert!(answer["warnings"].as_array().unwrap().is_empty(), "{core}: {}", answer["warnings"]);
+        // The kernel leaves out the program's constants: its functions have no names.
+        let others = answer["warnings"].as_array().unwrap().iter().filter(|warning| warning["code"] != "go").count();
+        assert_eq!(others, 0, "{core}: {}", answer["warnings"]);
         let check = run(["check", "--json", real::plain(core).to_str().unwrap()]);
         assert_eq!(check.exits(0).json()["conflicts"], Value::Array(Vec::new()), "{core}");
         // The program, its data and the heap are no stacks.

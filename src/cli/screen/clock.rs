@@ -66,7 +66,7 @@ impl Clock {
     }
 
     /// Describes the sampling in words.
-    pub(super) fn told(&self, now: Instant) -> String {
+    pub(super) fn sentence(&self, now: Instant) -> String {
         let pause = self.pause();
         let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64()).replace(".0 s", " s");
         let often = if self.paused {
@@ -109,7 +109,7 @@ mod tests {
         let (clock, ended) = looked(10, 100);
         assert!(!clock.is_due(ended + SECOND));
         assert!(clock.is_due(ended + 2 * SECOND));
-        assert_eq!(clock.told(ended + SECOND), "1 sample in 2 s · stopped 10.0 ms · every 2 s");
+        assert_eq!(clock.sentence(ended + SECOND), "1 sample in 2 s · stopped 10.0 ms · every 2 s");
     }
 
     #[test]
@@ -119,9 +119,9 @@ mod tests {
         assert!(!clock.is_due(ended + 9 * SECOND));
         assert!(clock.is_due(ended + 10 * SECOND));
         assert!(
-            clock.told(ended).contains("every 10 s (sampling faster would stop the process for over 5 %"),
+            clock.sentence(ended).contains("every 10 s (sampling faster would stop the process for over 5 %"),
             "{}",
-            clock.told(ended)
+            clock.sentence(ended)
         );
     }
 
@@ -129,7 +129,7 @@ mod tests {
     fn looks_that_take_long_are_fewer() {
         let (clock, ended) = looked(10, 1500);
         assert_eq!(clock.pause(), 6 * SECOND);
-        assert!(clock.told(ended).contains("over 25 % of a processor"), "{}", clock.told(ended));
+        assert!(clock.sentence(ended).contains("over 25 % of a processor"), "{}", clock.sentence(ended));
     }
 
     #[test]

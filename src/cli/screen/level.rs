@@ -265,8 +265,8 @@ mod tests {
         let grown: Vec<Option<i64>> = now.rows.iter().map(|row| row.since_first).collect();
         assert_eq!(grown, [Some(6), None, Some(-20), Some(0)]);
         assert!(now.rows.iter().all(|row| row.since_last.is_none()));
-        let told: Vec<&str> = now.rows.iter().map(|row| row.cells[0].as_str()).collect();
-        assert_eq!(told, ["+6 B", "", "-20 B", ""]);
+        let firsts: Vec<&str> = now.rows.iter().map(|row| row.cells[0].as_str()).collect();
+        assert_eq!(firsts, ["+6 B", "", "-20 B", ""]);
         assert_eq!(now.columns.len(), 2);
         assert_eq!(names(&now, Sort::Growth, ""), ["b", "none", "A", "unknown"]);
         assert!(now.sorts().contains(&Sort::Growth) && !first.sorts().contains(&Sort::Growth));

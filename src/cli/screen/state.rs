@@ -395,13 +395,13 @@ impl State {
     /// Shows a page with the warnings.
     pub(super) fn warnings(&mut self) {
         let mut text = String::new();
-        let mut told: Vec<String> = Vec::new();
+        let mut unique: Vec<String> = Vec::new();
         for warning in self.look.warnings.iter() {
             // Several parts may have the same warning.
             let line = printable(&format!("{}: {}", warning.code, warning.message)).into_owned();
-            if !told.contains(&line) {
+            if !unique.contains(&line) {
                 text.push_str(&format!("{line}\n\n"));
-                told.push(line);
+                unique.push(line);
             }
         }
         if text.is_empty() {

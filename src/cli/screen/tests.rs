@@ -113,10 +113,10 @@ fn threads_are_listed_once_and_have_their_stacks() {
             .filter_map(|row| if let Opens::Stack(tid) = row.opens { Some(tid) } else { None })
             .collect();
         let mut all: Vec<u32> = threads.threads.threads.iter().map(|thread| thread.tid).collect();
-        let mut told = tids.clone();
-        told.sort_unstable();
+        let mut listed = tids.clone();
+        listed.sort_unstable();
         all.sort_unstable();
-        assert_eq!(told, all, "{core}");
+        assert_eq!(listed, all, "{core}");
         let groups = at(&look, Tab::Threads, 1, None, &[]);
         let counted: u64 = groups.rows.iter().filter_map(|row| row.count).sum();
         assert_eq!(counted, all.len() as u64, "{core}");

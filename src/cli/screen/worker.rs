@@ -116,9 +116,9 @@ impl Worker {
     pub(super) fn of_process(source: Source) -> io::Result<Worker> {
         Worker::begin(None, move |orders, news, present| {
             for parts in orders {
-                let told = look(&source, &parts, news, present);
+                let answer = look(&source, &parts, news, present);
                 *held(present) = None;
-                if news.send(told).is_err() {
+                if news.send(answer).is_err() {
                     return;
                 }
             }
@@ -130,10 +130,10 @@ impl Worker {
         work: impl FnOnce(&Receiver<Vec<Part>>, &Sender<News>, &Shared) + Send + 'static,
     ) -> io::Result<Worker> {
         let (orders, taken) = channel();
-        let (tell, news) = channel();
+        let (sender, news) = channel();
         let present: Shared = Arc::new(Mutex::new(now));
         let its = present.clone();
-        let work = move || work(&taken, &tell, &its);
+        let work = move || work(&taken, &sender, &its);
         thread::Builder::new().name("reports".into()).stack_size(STACK).spawn(work)?;
         Ok(Worker { orders, news, present })
     }

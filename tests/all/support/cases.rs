@@ -65,6 +65,8 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("frame-objects", Some("truth.json")),
     // From a Python process: sums of sys.getsizeof of what its containers retain; its threads.
     ("holdings", Some("truth.json")),
+    // From a Go program: MemStats, and its goroutine profile by state, function and line.
+    ("go", Some("truth.json")),
     // The program's source says what is wrong with it; restated in the tests.
     ("causes", None),
     // From /proc while stopped: smaps and status; pages in RAM by pagemap.

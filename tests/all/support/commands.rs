@@ -99,6 +99,8 @@ pub const OBJECTS: &str = "dotnet8-objects.core";
 pub const THREADS: &str = "dotnet8-threads.core";
 pub const METHODS: &str = "dotnet8-methods.core";
 pub const KERNEL10: &str = "dotnet10-kernel-shrunk.core";
+pub const CALLS: &str = "dotnet11-calls.core";
+pub const GO: &str = "go124-pie.core";
 pub const SERVER: &str = "dotnet10-server-ingc-shrunk.core";
 
 /// Placeholder for a text file for `symbolicate`: two addresses of a trace.
@@ -169,8 +171,9 @@ pub const RUNS: &[Run] = &[
     run(&["threads", "--tid", "20805", THREADS]).csv("/threads/0/frames"),
     run(&["stackobjects", OBJECTS]).json("/objects/0").csv("/objects").table(),
     run(&["threadpool", VIRTUAL]).json("/pools/0").csv("/pools").table(),
-    run(&["requests", OBJECTS]).json("/servers").csv("/requests"),
-    run(&["timers", PENDING]).json("/unread/0").csv("/timers"),
+    run(&["requests", CALLS]).json("/requests/0").csv("/requests"),
+    run(&["allocations", GO]).json("/sites/0").csv("/sites").table(),
+    run(&["timers", CALLS]).json("/timers/0").csv("/timers"),
     run(&["async", "--all", PENDING]).json("/chains/0/frames/0").csv(""),
     run(&["heap", CREATEDUMP]).csv("/segments"),
     run(&["heap", "--loader", CREATEDUMP]).json("/core/runtimes/0").csv("/loader").table(),

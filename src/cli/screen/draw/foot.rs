@@ -37,8 +37,8 @@ fn flowed(about: &[(&'static str, String)], width: usize) -> Vec<Line<'static>> 
     const GAP: &str = "   ";
     let mut lines: Vec<Line<'static>> = Vec::new();
     let mut have = 0;
-    for (what, told) in about {
-        let mut one = labelled(what, told, width);
+    for (what, value) in about {
+        let mut one = labelled(what, value, width);
         let takes = one.first().map_or(0, Line::width);
         match lines.last_mut() {
             Some(last) if one.len() == 1 && have > 0 && have + GAP.len() + takes <= width => {
@@ -56,11 +56,11 @@ fn flowed(about: &[(&'static str, String)], width: usize) -> Vec<Line<'static>> 
 }
 
 /// Formats a label and its text, such as `Evidence: …`, in lines of the screen's width.
-fn labelled(what: &str, told: &str, width: usize) -> Vec<Line<'static>> {
-    let mut lines = text::wrapped(&format!("{what}: {told}"), width).into_iter();
+fn labelled(what: &str, value: &str, width: usize) -> Vec<Line<'static>> {
+    let mut lines = text::wrapped(&format!("{what}: {value}"), width).into_iter();
     let first = lines.next().unwrap_or_default();
-    let (what, told) = first.split_at(what.len().min(first.len()) + usize::from(first.len() > what.len()));
-    let first = Line::from(vec![Span::styled(what.to_owned(), FAINT), Span::raw(told.to_owned())]);
+    let (what, value) = first.split_at(what.len().min(first.len()) + usize::from(first.len() > what.len()));
+    let first = Line::from(vec![Span::styled(what.to_owned(), FAINT), Span::raw(value.to_owned())]);
     std::iter::once(first).chain(lines.map(Line::raw)).collect()
 }
 

@@ -19,14 +19,14 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>, first: Rect, second: Re
     let title = format!("coremap {}  ", state.command);
     let room = usize::from(first.width).saturating_sub(title.len());
     let name = state.look.name.as_ref().map(|name| printable(name).into_owned());
-    let told = state.look.core.as_ref().map(|core| process(core, state)).unwrap_or_default();
+    let facts = state.look.core.as_ref().map(|core| process(core, state)).unwrap_or_default();
     // For a running process the path is only its id, while the state of the sampling changes.
     let (above, below) = match &state.live {
-        Some(live) => (name.into_iter().chain([told]).collect::<Vec<_>>().join(" · "), clock(live)),
+        Some(live) => (name.into_iter().chain([facts]).collect::<Vec<_>>().join(" · "), clock(live)),
         None => {
             let name = name.map_or_else(String::new, |name| format!("  {name}"));
             let path = text::cut(&state.core, room.saturating_sub(text::width(&name)).max(room / 2), Cut::Start);
-            (path + &name, told)
+            (path + &name, facts)
         }
     };
     let above = Span::raw(text::fitted(&above, room));
@@ -36,14 +36,14 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>, first: Rect, second: Re
 }
 
 fn clock(live: &Live) -> String {
-    let told = if live.again {
-        live.clock.told(Instant::now())
+    let facts = if live.again {
+        live.clock.sentence(Instant::now())
     } else {
         format!("stopped {:.1} ms (r: sample again)", live.clock.cost.stood.as_secs_f64() * 1000.0)
     };
     match &live.failed {
         Some(failed) => format!("SAMPLE FAILED: {failed}"),
-        None => told,
+        None => facts,
     }
 }
 
@@ -86,10 +86,10 @@ fn tab_line(state: &State, width: usize) -> Line<'static> {
             .push(Span::styled(title, if here { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() }));
     }
     if !state.look.warnings.is_empty() {
-        let told = format!("   {} (w)", count(state.look.warnings.len() as u64, "warning"));
+        let facts = format!("   {} (w)", count(state.look.warnings.len() as u64, "warning"));
         let taken: usize = spans.iter().map(Span::width).sum();
-        if taken + told.len() <= width {
-            spans.push(Span::styled(told, FAINT));
+        if taken + facts.len() <= width {
+            spans.push(Span::styled(facts, FAINT));
         }
     }
     Line::from(spans)

@@ -86,35 +86,35 @@ fn title(state: &State, width: usize) -> Line<'static> {
     let names: Vec<String> = std::iter::once(state.tab.name().to_owned())
         .chain(state.places().iter().skip(1).map(|place| printable(&place.title).into_owned()))
         .collect();
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     let grouping = state.tab.groupings().get(state.grouping()).copied().unwrap_or_default();
     if !grouping.is_empty() && names.len() == 1 {
-        told.push(grouping.to_owned());
+        notes.push(grouping.to_owned());
     }
     if let Some(level) = &state.level {
         let all = level.rows.len();
         let noun = |n: usize| count(n as u64, level.noun);
         let seen = state.seen.len();
-        told.push(if seen == all { noun(all) } else { format!("{seen} of {}", noun(all)) });
+        notes.push(if seen == all { noun(all) } else { format!("{seen} of {}", noun(all)) });
         // Findings may be parts of each other, so they have no sum.
         if !level.measure.is_empty() && !level.sentences {
             let of = level.measure.to_lowercase();
             let of = if of == "bytes" { String::new() } else { format!(" {of}") };
-            told.push(format!("{}{of}", human(level.bytes())));
+            notes.push(format!("{}{of}", human(level.bytes())));
         }
         if state.sort() != level.sort {
-            told.push(state.sort().name().to_owned());
+            notes.push(state.sort().name().to_owned());
         }
     }
     let filter = state.places().last().map(|place| place.filter.as_str()).unwrap_or_default();
     if !filter.is_empty() {
-        told.push(format!("/{}", printable(filter)));
+        notes.push(format!("/{}", printable(filter)));
     }
-    let told = format!("  {}", told.join(" · "));
-    let room = width.saturating_sub(text::width(&told)).max(width / 3);
+    let notes = format!("  {}", notes.join(" · "));
+    let room = width.saturating_sub(text::width(&notes)).max(width / 3);
     let path = text::cut(&names.join(" › "), room, coremap::render::Cut::Middle);
-    let told = text::fitted(&told, width.saturating_sub(text::width(&path)));
-    Line::from(vec![Span::styled(path, BOLD), Span::styled(told, FAINT)])
+    let notes = text::fitted(&notes, width.saturating_sub(text::width(&path)));
+    Line::from(vec![Span::styled(path, BOLD), Span::styled(notes, FAINT)])
 }
 
 /// Chooses the columns that fit, and their widths.

@@ -184,7 +184,7 @@ impl List {
             name: key.to_owned(),
             bytes: self.measure.bytes(sum),
             count: Some(sum.count),
-            about: told(sum),
+            about: figures(sum),
             ..Row::default()
         }
     }
@@ -203,7 +203,7 @@ impl List {
             let mut row = self.row(name, &sum);
             row.cells = self.cells(&sum, true);
             row.about.push(("largest", human(kind.largest)));
-            let told = [
+            let figures = [
                 ("PSS", kind.resident.pss),
                 ("private dirty", kind.resident.private_dirty),
                 ("shared", kind.resident.shared),
@@ -211,7 +211,7 @@ impl List {
                 ("huge pages", kind.resident.huge),
                 ("RSS estimated", kind.resident.rss_estimated.filter(|bytes| *bytes > 0)),
             ];
-            row.about.extend(told.into_iter().filter_map(|(what, bytes)| Some((what, human(bytes?)))));
+            row.about.extend(figures.into_iter().filter_map(|(what, bytes)| Some((what, human(bytes?)))));
             row.opens = Opens::Level;
             row.command = Some(vec!["regions".into(), "--kind".into(), name.into()]);
             row
@@ -303,7 +303,7 @@ impl List {
     }
 }
 
-fn told(sum: &Sum) -> Vec<(&'static str, String)> {
+fn figures(sum: &Sum) -> Vec<(&'static str, String)> {
     let exactly = |bytes: u64| format!("{} bytes", exact(bytes));
     let mut about = vec![("mapped", exactly(sum.size)), ("in core", exactly(sum.in_core))];
     about.extend(sum.written.map(|written| ("written", exactly(written))));

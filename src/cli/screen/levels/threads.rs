@@ -85,13 +85,13 @@ fn one(stack: &StackRow, thread: Option<&ThreadRow>, takes: fn(&StackRow) -> Opt
     ];
     about.push(("bytes", sizes.map(|(name, bytes)| format!("{name} {}", bytes.map_or("-".into(), exact))).join(" · ")));
     if let Some(thread) = thread {
-        let told = [
+        let details = [
             ("state", thread.state.clone()),
             ("exception", thread.exception.as_ref().map(|thrown| thrown.r#type.clone())),
             ("crashed", thread.crashed.then(|| thread.signal_name.clone().unwrap_or_else(|| "yes".to_owned()))),
             ("waits for", thread.waits_for.as_ref().map(waits)),
         ];
-        about.extend(told.into_iter().filter_map(|(what, text)| Some((what, text?))));
+        about.extend(details.into_iter().filter_map(|(what, text)| Some((what, text?))));
     }
     let confidence = stack.confidence.map_or_else(String::new, |confidence| format!(" ({})", confidence.name()));
     about.push(("evidence", format!("{}{confidence}", stack.source)));

@@ -36,9 +36,9 @@ fn all(report: &HeapStatReport, retained: Option<&RetainedReport>) -> Level {
         let mut about = vec![("bytes", exact(kind.size)), ("type at", kind.method_table.to_string())];
         let each = kind.size.checked_div(kind.count);
         about.extend(each.map(|each| ("each", format!("{} on average", human(each)))));
-        let told =
+        let generation_text =
             |g: &coremap::report::GenerationRow| format!("{} {} in {}", g.generation, human(g.size), exact(g.count));
-        let generations: Vec<String> = kind.generations.iter().map(told).collect();
+        let generations: Vec<String> = kind.generations.iter().map(generation_text).collect();
         if !generations.is_empty() {
             about.push(("generations", generations.join(", ")));
         }

@@ -166,7 +166,8 @@ fn fit(vm: &mut Vm<'_>, form: &'static Form) -> Result<(), (u8, String)> {
     // By index: whether the constants name the type, and agree.
     let mut maps: Vec<(u64, &'static str, u16, Option<bool>)> = Vec::new();
     for (name, index) in form.maps {
-        let map = vm.word(first.roots.saturating_add(8 * index).get()).and_then(super::vm::strong);
+        let slot = first.roots.saturating_add(8 * index);
+        let map = vm.word(slot.get()).and_then(super::vm::strong);
         let Some(number) = map.and_then(|map| vm.map(map)).map(|info| info.instance_type) else { continue };
         maps.push((*index, *name, number, vm.types.get(name).map(|wanted| wanted == number)));
     }

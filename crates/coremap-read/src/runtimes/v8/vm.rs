@@ -313,7 +313,8 @@ impl<'p> Vm<'p> {
     /// The word in the table of roots for the map of a type. The tables of all isolates are alike.
     pub(super) fn root(&self, name: &str) -> Option<u64> {
         let index = self.form.maps.iter().find(|(map, _)| *map == name)?.1;
-        self.word(self.isolates.first()?.roots.checked_add(8 * index)?.get())
+        let slot = self.isolates.first()?.roots.checked_add(8 * index)?;
+        self.word(slot.get())
     }
 
     /// Index of the isolate with this heap.

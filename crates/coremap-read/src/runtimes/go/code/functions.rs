@@ -188,8 +188,15 @@ impl<'p> Functions<'p> {
         for _ in 0..limits::MAX_GO_INLINED {
             let (file, line) = (self.file(func, at), self.value(func, func.pcln, at));
             let line = line.and_then(|line| u32::try_from(line).ok());
-            let Some((name, id, parent)) = self.inlined(func, at) else {
-                out.push(Line { function: func.name.clone(), id: func.id, file, line });
+            let own = |file, line| Line { function: func.name.clone(), id: func.id, file, line };
+            let Some(index) = self.inline_index(func, at) else {
+                out.push(own(file, line));
+                return out;
+            };
+            // Where the tree is in a file that is missing, the position is in a function without a name, which was
+            // called at an unknown line of this one.
+            let Some((name, id, parent)) = self.inlined(func, index) else {
+                out.push(own(None, None));
                 return out;
             };
             out.push(Line { function: name, id, file, line });
@@ -199,12 +206,16 @@ impl<'p> Functions<'p> {
         out
     }
 
-    /// The call that was inlined at `pc`: name and kind of the function, and offset of the call in the outer function.
-    fn inlined(&self, func: &Func, pc: Addr) -> Option<(Arc<str>, u8, u32)> {
+    /// Index of the inlined call at `pc` in the function's tree. `None` if none was inlined there.
+    fn inline_index(&self, func: &Func, pc: Addr) -> Option<u64> {
         if func.inline_tree == NONE || func.inline_index == NONE {
             return None;
         }
-        let index = u64::try_from(self.value(func, func.inline_index, pc)?).ok()?;
+        u64::try_from(self.value(func, func.inline_index, pc)?).ok()
+    }
+
+    /// An inlined call: name and kind of the function, and offset of the call in the outer function.
+    fn inlined(&self, func: &Func, index: u64) -> Option<(Arc<str>, u8, u32)> {
         let tree = self.gofunc.checked_add(u64::from(func.inline_tree))?;
         let at = tree.checked_add(index.checked_mul(self.inline.size)?)?;
         let row = Record::read(self.memory, at, self.inline.size)?;
