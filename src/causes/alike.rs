@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(
             found[0].text,
             "2,000 goroutines are in chan send in main.publish (main.go:87), started by main.main, all on one object (chan \
-             int), from which no goroutine receives. Their stacks take 39.1 MiB."
+             int), from which no goroutine receives. Their stacks take 39.06 MiB."
         );
     }
 

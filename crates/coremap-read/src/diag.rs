@@ -468,7 +468,8 @@ mod tests {
         let mut names = std::collections::BTreeSet::new();
         for code in WarningCode::ALL {
             assert!(names.insert(code.name()), "{code}");
-            assert!(code.name().bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{code}");
+            let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+            assert!(code.name().bytes().all(is_plain), "{code}");
             assert!(!code.headline().is_empty() && !code.headline().ends_with('.'), "{code}");
             assert!(code.meaning().ends_with('.') && !code.meaning().contains('|'), "{code}");
         }

@@ -149,7 +149,10 @@ fn a_finding_is_there_or_not() {
     };
     assert_eq!(judged("finding=deadlock"), (true, 3, "two threads wait".to_owned()));
     assert_eq!(judged("finding=Stack-Overflow"), (false, 0, "no finding 'stack-overflow'".to_owned()));
-    assert!(error("finding=nothing", Scope::Triage).contains("the findings are allocator, anonymous"));
+    assert!(
+        error("finding=nothing", Scope::Triage)
+            .contains("the findings are alike-tasks, allocation-sites, allocator, anonymous")
+    );
     assert!(error("stack.size>1", Scope::Triage).contains("finding=NAME"));
     assert!(error("finding=deadlock", Scope::Diff).contains("unknown comparison"));
     let report = SummaryReport { findings: findings.to_vec(), ..summary() };

@@ -76,9 +76,11 @@ impl Asked {
         // Commands request fields too.
         let commands = root.join("../../../src");
         let own = root.join("layout");
-        // HotSpot's names are in tables of the process itself.
-        let hotspot = root.join("runtimes/hotspot");
-        let elsewhere = |p: &PathBuf| !p.starts_with(&own) && !p.starts_with(&hotspot) && !p.ends_with("tests.rs");
+        // Names of HotSpot and V8 are in tables of the process itself.
+        let named = ["runtimes/hotspot", "runtimes/v8"].map(|room| root.join(room));
+        let elsewhere = |p: &PathBuf| {
+            !p.starts_with(&own) && !named.iter().any(|room| p.starts_with(room)) && !p.ends_with("tests.rs")
+        };
         for path in files(&root).chain(files(&commands)).filter(elsewhere) {
             let text = std::fs::read_to_string(path).unwrap();
             let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
