@@ -44,6 +44,11 @@ fn list_of(command: &str) -> &'static str {
         "summary" => "kinds",
         "refs" => "refs",
         "leaks" => "clusters",
+        "allocations" => "sites",
+        "collections" => "collections",
+        "threadpool" => "pools",
+        "timers" => "timers",
+        "requests" => "requests",
         other => panic!("no rule for `{other}`"),
     }
 }
