@@ -45,7 +45,7 @@ fn list_of(command: &str) -> &'static str {
         "refs" => "refs",
         "leaks" => "clusters",
         "allocations" => "sites",
-        "collections" => "collections",
+        "collections" => "types",
         "threadpool" => "pools",
         "timers" => "timers",
         "requests" => "requests",
