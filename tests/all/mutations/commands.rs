@@ -64,6 +64,7 @@ pub const COMMANDS: &[(&str, Command)] = &[
     ("requests", |o, rng| o.show("requests", commands::requests(&o.session, rng.below(2) == 0), rng)),
     ("timers", |o, rng| o.show("timers", commands::timers(&o.session), rng)),
     ("collections", collections),
+    ("allocations", |o, rng| o.show("allocations", commands::allocations(&o.session), rng)),
     ("gcroot", gcroot),
     ("retained", retained),
     ("heapstat", heapstat),
