@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn those_past_the_wait_are_named_by_the_caller_that_they_share() {
+    fn others_of_the_method_are_named_by_the_caller_that_they_share() {
         let waits = |tid| {
             let mut waits = party(tid, Some("Pool.take"), Some(9), None);
             waits.caller = Some("Desk.book".into());
@@ -273,12 +273,12 @@ mod tests {
             }
             waits
         };
-        let past =
+        let busy =
             Party { caller: Some("Desk.book".into()), ..party(7, Some("Line.query"), None, Some(Activity::Sleep)) };
         let other = party(8, Some("Line.query"), None, Some(Activity::Sleep));
-        let text = of(vec![waits(1), waits(2), past, other]).remove(0).text;
+        let text = of(vec![waits(1), waits(2), busy, other]).remove(0).text;
         assert!(
-            text.ends_with("1 other thread of Desk.book is past that wait (t-7): sleeps in Line.query ← Desk.book."),
+            text.ends_with("Meanwhile 1 other thread of Desk.book (t-7): sleeps in Line.query ← Desk.book."),
             "{text}"
         );
     }

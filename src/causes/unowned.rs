@@ -37,7 +37,7 @@ pub(super) fn without_owner(scene: &Scene, reported: &BTreeSet<NodeId>) -> Vec<F
     let of_group = |nodes: &Vec<NodeId>| {
         let first = scene.party(*nodes.first()?)?;
         let wait = first.wait.as_ref()?;
-        let past = past_the_wait(scene, nodes);
+        let of_method = others_of_method(scene, nodes);
         let (owner, severity) = match (wait.owner_ended, wait.relation, wait.places) {
             (true, ..) if wait.owner_inherited => (
                 "; the thread that held it is in the parent process and was not copied by fork".to_owned(),
@@ -49,11 +49,11 @@ pub(super) fn without_owner(scene: &Scene, reported: &BTreeSet<NodeId>) -> Vec<F
                 (lost_places(places), if severe { Severity::Warning } else { Severity::Info })
             }
             (false, HELD, None) => ("; its owner is not known".to_owned(), Severity::Info),
-            (false, ..) if is_semaphore(wait) && past.is_empty() => (NO_PERMIT.to_owned(), Severity::Info),
+            (false, ..) if is_semaphore(wait) && of_method.is_empty() => (NO_PERMIT.to_owned(), Severity::Info),
             (false, ..) => (String::new(), Severity::Info),
         };
         let id = if wait.owner_ended { "lock-owner-ended" } else { "lock-waiters" };
-        let others = if past.is_empty() { others(scene, wait) } else { past };
+        let others = if of_method.is_empty() { others(scene, wait) } else { of_method };
         let text = format!("{}{owner}.{others}", groups(scene, nodes).join("; "));
         let lost = wait.relation == HELD && wait.places.is_some() && !wait.owner_ended;
         let confidence = if lost { Confidence::Derived } else { Confidence::Exact };
@@ -65,7 +65,7 @@ pub(super) fn without_owner(scene: &Scene, reported: &BTreeSet<NodeId>) -> Vec<F
 
 /// What is known of a semaphore whose number of permits is not: it may be a signal that is still to come.
 const NO_PERMIT: &str =
-    "; no permit is free, and nobody is past that wait: permits were not given back, or are yet to be released";
+    "; no permit is free, and nobody is found who has one: permits were not given back, or are yet to be released";
 
 fn is_semaphore(wait: &WaitFact) -> bool {
     wait.r#type.as_deref().is_some_and(|kind| kind.contains("Semaphore"))
@@ -78,9 +78,8 @@ fn lost_places(places: u32) -> String {
     format!("; {all}, and nobody is found who has one: likely a path that fails or returns without giving it back")
 }
 
-/// What others do that came from the same method as those who wait, and are past the wait: they may have what is
-/// awaited.
-fn past_the_wait(scene: &Scene, waiters: &[NodeId]) -> String {
+/// What others do that came from the same method as those who wait: they may have what is awaited.
+fn others_of_method(scene: &Scene, waiters: &[NodeId]) -> String {
     let callers: BTreeSet<&str> = waiters
         .iter()
         .filter_map(|node| scene.party(*node)?.caller.as_deref())
@@ -92,25 +91,8 @@ fn past_the_wait(scene: &Scene, waiters: &[NodeId]) -> String {
         let from_it = party.caller.as_deref() == Some(caller) || party.place.as_deref() == Some(caller);
         from_it && !waiting.contains(node) && (party.activity.is_some() || party.wait.is_some())
     };
-    let mut by_text: BTreeMap<String, Vec<&Party>> = BTreeMap::new();
-    for (_, party) in (0..).zip(&scene.parties).filter(is) {
-        by_text.entry(end_text(scene, party)).or_default().push(party);
-    }
-    let most = by_text.iter().max_by_key(|(_, parties)| parties.len());
-    most.map_or_else(String::new, |(doing, parties)| {
-        let (number, word) = (parties.len() as u64, parties.first().map_or("thread", |party| word(party)));
-        let each = if parties.len() == 1 { "" } else { "each " };
-        format!(
-            " {} of {caller} {} past that wait ({}): {each}{doing}.",
-            count(number, &format!("other {word}")),
-            is_or_are(number),
-            names(parties)
-        )
-    })
-}
-
-fn is_or_are(number: u64) -> &'static str {
-    if number == 1 { "is" } else { "are" }
+    let parties = (0..).zip(&scene.parties).filter(is).map(|(_, party)| party);
+    meanwhile(parties, &format!(" of {caller}"), |party| end_text(scene, party))
 }
 
 /// Objects without an owner that count a resource. A thread that is busy may have what the others wait for.
@@ -125,13 +107,20 @@ fn others(scene: &Scene, wait: &WaitFact) -> String {
         let outside = party.activity.is_some_and(|activity| activity.is_outside() && activity != Activity::Sleep);
         outside && party.works() && !party.main
     };
+    meanwhile(scene.parties.iter().filter(is), "", Party::doing)
+}
+
+/// What most of some parties do, as a sentence with a space before it. Empty if there is none. `of` follows their
+/// number.
+fn meanwhile<'s>(parties: impl Iterator<Item = &'s Party>, of: &str, doing: impl Fn(&Party) -> String) -> String {
     let mut by_text: BTreeMap<String, Vec<&Party>> = BTreeMap::new();
-    for party in scene.parties.iter().filter(is) {
-        by_text.entry(party.doing()).or_default().push(party);
+    for party in parties {
+        by_text.entry(doing(party)).or_default().push(party);
     }
     let most = by_text.iter().max_by_key(|(_, parties)| parties.len());
     most.map_or_else(String::new, |(doing, parties)| {
         let each = if parties.len() == 1 { "" } else { "each " };
-        format!(" Meanwhile {} ({}): {each}{doing}.", count(parties.len() as u64, "other thread"), names(parties))
+        let noun = format!("other {}", parties.first().map_or("thread", |party| word(party)));
+        format!(" Meanwhile {}{of} ({}): {each}{doing}.", count(parties.len() as u64, &noun), names(parties))
     })
 }

@@ -1,9 +1,12 @@
 //! Holders of malloc blocks, against what the programs reported of their blocks.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
 use serde_json::Value;
 
-use crate::support::real;
 use crate::support::run::run;
+use crate::support::{live, real};
 
 /// Programs with glibc's malloc, musl's and jemalloc, which lose blocks and keep others.
 const LEAKS: [&str; 3] = ["native-leaks", "musl-leaks", "jemalloc-leaks"];
@@ -45,5 +48,30 @@ fn a_lost_block_is_lost_and_a_kept_one_has_a_holder() {
                 "{name}"
             );
         }
+    }
+}
+
+/// A process that is killed when this value is dropped.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_scrubbed_core_has_the_names_of_the_classes() {
+    let Some((folder, program)) = live::compile("classes.c") else { return };
+    let mut child = Killed(Command::new(program).env_clear().stdout(Stdio::piped()).spawn().unwrap());
+    BufReader::new(child.0.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let [core, scrubbed] = ["core", "scrubbed"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    run(["dump", "--pid", &child.0.id().to_string(), "-o", &core]).exits(0);
+    run(["shrink", "--scrub", "-o", &scrubbed, &core]).exits(0);
+    for core in [core, scrubbed] {
+        let holders = run(["holders", "--native", &core]);
+        let text = &holders.exits(0).stdout;
+        assert!(text.contains("60 office::LostDesk  target .data"), "{core}: {text}");
     }
 }

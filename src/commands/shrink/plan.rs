@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use crate::addr::Addr;
+use crate::analysis::block_graph::read_classes;
 use crate::commands::{self, Purpose, ThreadOptions};
 use crate::core::producer::DIAG_PAGE_SIZE;
 use crate::memory::Memory;
@@ -113,6 +114,7 @@ pub fn scrub_plan<'s>(session: &'s Session<'_>, fill: Fill, level: Level, progre
         session.process.memory.keep(page.range.start, DIAG_PAGE_SIZE);
     }
     session.block_labels();
+    read_classes(session);
     // All symbol names, because any of them may be needed later.
     session.symbols().read_all();
     // The runtime's flags, such as those of the Java VM.

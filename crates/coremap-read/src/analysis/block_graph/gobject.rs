@@ -14,6 +14,7 @@ use crate::image::ModuleKind;
 use crate::memory::{Memory, ProcessMemory};
 use crate::runtimes::graph::{GraphError, MemoryBudget};
 use crate::session::Session;
+use crate::targets::reads::Script;
 
 /// Parts of the names of the modules. A program that contains GLib itself is not recognised.
 const GOBJECT: &str = "libgobject-2.0";
@@ -97,9 +98,12 @@ pub(super) fn classes(
 fn quark(memory: &ProcessMemory, start: Addr, usable: u64) -> Option<u64> {
     let word = |offset: u64| start.checked_add(offset).and_then(|at| memory.peek_u64(at).ok());
     let supers = SUPERS.step_by(8).take_while(|offset| *offset < usable).find(|at| word(*at) == Some(start.get()))?;
-    let mut rest = (1..DEPTH).map_while(|depth| word(supers.checked_add(8 * depth)?));
-    rest.find(|word| *word < 4096).filter(|end| *end == G_TYPE_OBJECT)?;
-    word(supers - QUARK).map(|quark| quark & 0xffff_ffff).filter(|quark| *quark > 0)
+    let places = (1..DEPTH).map_while(|depth| supers.checked_add(8 * depth));
+    let mut rest = places.map_while(|offset| Some((offset, word(offset)?)));
+    let (end, _) = rest.find(|(_, word)| *word < 4096).filter(|(_, end)| *end == G_TYPE_OBJECT)?;
+    let quark = word(supers - QUARK).map(|quark| quark & 0xffff_ffff).filter(|quark| *quark > 0)?;
+    [supers - QUARK, end].iter().for_each(|offset| memory.keep(start.saturating_add(*offset), 8));
+    Some(quark)
 }
 
 /// Whether `at` is the table of quarks: the first is null, and the others are addresses in modules or blocks. The texts
@@ -129,5 +133,9 @@ fn text_at(memory: &ProcessMemory, at: Addr) -> Option<String> {
     let bytes = memory.look(at, len).ok()?;
     let end = memchr::memchr(0, &bytes).filter(|end| *end > 0)?;
     let text = std::str::from_utf8(bytes.get(..end)?).ok()?;
-    text.bytes().all(|byte| byte.is_ascii_graphic()).then(|| text.to_owned())
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return None;
+    }
+    memory.keep_name(at, text.len() as u64 + 1, Script::Utf8);
+    Some(text.to_owned())
 }

@@ -72,6 +72,7 @@ pub use facts::{ContainerFact, HolderFact, HolderLimits, LostFact, NativeHolders
 pub use pins::PinFact;
 pub use retained::{NativeRetained, RetainedBlock, RetainedClass, RetainedRoots};
 pub use rings::{Ring, ring};
+pub use scene::read_classes;
 
 use edges::Edges;
 use slabs::Slabs;

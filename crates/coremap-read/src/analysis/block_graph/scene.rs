@@ -48,15 +48,28 @@ pub(super) struct Scene<'s, 'p> {
     pub(super) stacks: &'s UnwoundStacks<'s, 'p>,
 }
 
-/// Reads the graph and passes it to `with`. `None` if there are no blocks, too many, or the time is up.
-pub(super) fn with_scene<T>(session: &Session<'_>, with: impl FnOnce(&Scene<'_, '_>) -> T) -> Option<T> {
+/// Reads the graph of the used blocks. `None` if there are no blocks, too many, or the time is up.
+fn read_graph<'a>(session: &'a Session<'_>) -> Option<BlockGraph<'a>> {
     if session.malloc().is_empty() {
         return None;
     }
     session.process.target().expect_scan();
     let (_, blocks) = session.blocks();
     let reach = Reach::new(session.process, blocks).without_tracers(session);
-    let graph = BlockGraph::read(session, &reach).filter(|graph| graph.len() > 0)?;
+    BlockGraph::read(session, &reach).filter(|graph| graph.len() > 0)
+}
+
+/// Reads the classes of all blocks, for what this declares as structures and names
+/// ([`ReadBytes`](crate::targets::reads::ReadBytes)).
+pub fn read_classes(session: &Session<'_>) {
+    if let Some(graph) = read_graph(session) {
+        drop(Kinds::find(session, &graph, false, &room(session)));
+    }
+}
+
+/// Reads the graph and passes it to `with`. `None` if there are no blocks, too many, or the time is up.
+pub(super) fn with_scene<T>(session: &Session<'_>, with: impl FnOnce(&Scene<'_, '_>) -> T) -> Option<T> {
+    let graph = read_graph(session)?;
     let budget = room(session);
     let stacks = UnwoundStacks::new(session);
     let prover = Prover::new(session, &graph, is_rust(session, &stacks));

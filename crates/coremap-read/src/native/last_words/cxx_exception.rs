@@ -11,6 +11,7 @@ use crate::map::Confidence;
 use crate::memory::Memory;
 use crate::native::symbols::type_name;
 use crate::process::Process;
+use crate::targets::reads::Script;
 use crate::targets::{Arch, Thread};
 
 /// `GNUCC++\0`. A dependent exception (std::rethrow_exception) has 1 in the last byte.
@@ -94,19 +95,32 @@ const KIND: u64 = 8;
 /// Maximum distance of a base class from the start of its object in bytes.
 const MAX_TOP: u64 = 64 << 10;
 
-/// Returns the class with the virtual table at `table`, as C++ writes it. `None` if there is no such class, or its name
-/// is not in the core.
+/// Returns the `std::type_info` of the class with the virtual table at `table`. `None` if there is no such class.
 ///
 /// A `std::type_info` is an object too, of `__class_type_info` or of a class like it. Those derive singly, so their
 /// own `std::type_info` is of `__si_class_type_info`, which alone describes itself.
-pub fn class_name(memory: &dyn Memory, table: Addr) -> Option<String> {
+fn class_info(memory: &dyn Memory, table: Addr) -> Option<Addr> {
     let word = |at: Addr| memory.peek_u64(at).ok();
     let kind_of = |table: Addr| word(table.checked_sub(KIND)?).map(Addr::new).filter(|kind| !kind.is_null());
     let meta = |kind: Addr| kind_of(Addr::new(word(kind)?));
     let top = word(table.checked_sub(TOP)?)?.wrapping_neg();
     let kind = kind_of(table).filter(|kind| top <= MAX_TOP && kind.is_aligned(8))?;
     let single = meta(meta(kind)?)?;
-    (meta(single)? == single).then(|| raw_name(memory, kind)).flatten().as_deref().map(type_name)
+    (meta(single)? == single).then_some(kind)
+}
+
+/// Returns the class with the virtual table at `table`, as C++ writes it. `None` if there is no such class, or its name
+/// is not in the core.
+///
+/// Declares what it reads as structures, and the name as a name, so that a scrubbed core has them too.
+pub fn class_name(memory: &dyn Memory, table: Addr) -> Option<String> {
+    let kind = class_info(memory, table)?;
+    let raw = raw_name(memory, kind)?;
+    memory.keep(table.checked_sub(TOP)?, TOP);
+    memory.keep(kind, BASE);
+    let (at, len) = name_bytes(memory, kind)?;
+    memory.keep_name(at, len.saturating_add(1), Script::Utf8);
+    Some(type_name(&raw))
 }
 
 fn describe(memory: &dyn Memory, object: Addr) -> CxxException {
@@ -137,13 +151,19 @@ fn describe(memory: &dyn Memory, object: Addr) -> CxxException {
     }
 }
 
-/// The mangled name of a type. A `*` before it marks a type of one module.
-fn raw_name(memory: &dyn Memory, kind: Addr) -> Option<String> {
+/// Address and length of the mangled name of a type, without the NUL at its end.
+fn name_bytes(memory: &dyn Memory, kind: Addr) -> Option<(Addr, u64)> {
     let at = memory.peek_u64(kind.checked_add(NAME)?).ok().map(Addr::new)?;
     let have = memory.readable(at, limits::MAX_SYMBOL_NAME as u64);
     let bytes = memory.look(at, usize::try_from(have).ok()?).ok()?;
-    let name = std::str::from_utf8(bytes.get(..memchr::memchr(0, &bytes)?)?).ok()?;
-    let name = name.strip_prefix('*').unwrap_or(name);
+    Some((at, memchr::memchr(0, &bytes)? as u64))
+}
+
+/// The mangled name of a type. A `*` before it marks a type of one module.
+fn raw_name(memory: &dyn Memory, kind: Addr) -> Option<String> {
+    let (at, len) = name_bytes(memory, kind)?;
+    let name = String::from_utf8(memory.look(at, usize::try_from(len).ok()?).ok()?).ok()?;
+    let name = name.strip_prefix('*').unwrap_or(&name);
     let is_name = name.bytes().all(|b| b.is_ascii_graphic())
         && name.starts_with(|c: char| c.is_ascii_digit() || "NSPKabcdefhijlmnostvwxyz".contains(c));
     is_name.then(|| name.to_owned())
