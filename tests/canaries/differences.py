@@ -38,7 +38,8 @@ ALLOWED = [
     ("retained|gcroot.*", r"(roots\[\]\.retained|several)", NUMBER, "HotSpot"),
     ("holders", r"(holders\.length|total\..*)", "a number of Python's that looks like an address holds nothing any more", "CPython", LESS),
     ("holders", r"(holders\.length|total\..*)", "bytes of an array that look like an address hold nothing any more", "HotSpot", LESS),
-    ("holders", r"(holders\[\]\.(reaches|shared|alone)|reached)\..*", TORN + "; " + LOW, LESS),
+    ("holders", r"(holders\[\]\.(reaches|reaches_mmap|shared|alone)|reached)\..*", TORN + "; " + LOW, LESS),
+    ("holders", r"holders\[\]\.shared_with", TORN + "; it names who reaches most of the same, and the order of those follows the sums above"),
     ("holders", r"by_state\[\]\.reached\..*", TORN + "; " + LOW + "; what live objects lose counts for dead ones that reach it too"),
     # Malloc blocks by what leads to them, named by their text.
     ("holders", r"native(\[\]\..*|\.length)", TORN + "; " + LOW + "; a text that names a block goes", NO_RUNTIME),
