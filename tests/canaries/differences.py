@@ -43,7 +43,8 @@ ALLOWED = [
     ("holders", r"by_state\[\]\.reached\..*", TORN + "; " + LOW + "; what live objects lose counts for dead ones that reach it too"),
     # Malloc blocks by what leads to them, named by their text.
     ("holders", r"native(\[\]\..*|\.length)", TORN + "; " + LOW + "; a text that names a block goes", NO_RUNTIME),
-    ("retained", r"(roots\[\]\.retained|several)", TORN + "; " + LOW, NO_RUNTIME),
+    # Blocks that two roots reached are one root's then, which may have had none before.
+    ("retained", r"(roots\[\]\.retained|roots\.length|several)", TORN + "; " + LOW, NO_RUNTIME),
     ("retained", r"(types|objects)(\[\]\..*|\.length)", TORN + "; " + LOW + "; a text that names a block goes", NO_RUNTIME),
     ("leaks", r"groups(\[\]\..*|\.length)", TORN + "; " + LOW + "; a text that names a block goes"),
     ("threads.*", r"threads\[\]\.syscall\.arguments\[\]", "an argument that is no address is a value"),
