@@ -285,7 +285,8 @@ impl<W: QueueEntry> parallel_bfs::Traversal for RootSearch<'_, '_, W> {
         for (next, &end) in all.iter().zip(&held.ends) {
             self.enter(next.position);
             let values = held.values.get(from..end).unwrap_or_default();
-            values.iter().all(|&(value, index)| self.visit_ref(next.position, value, index));
+            // Of paths of one length, the one through the last reference: SOS shows the same.
+            values.iter().rev().all(|&(value, index)| self.visit_ref(next.position, value, index));
             from = end;
             if self.end.is_some() {
                 return false;
