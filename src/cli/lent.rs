@@ -17,6 +17,7 @@ thread_local! {
 }
 
 /// Lends a core to `work`, for a screen of `columns` columns. Returns what it wrote.
+#[cfg(feature = "screen")]
 pub(crate) fn with(session: &'static Session<'static>, columns: usize, work: impl FnOnce()) -> Vec<u8> {
     LENT.set(Some(Lent { session, columns, text: Vec::new() }));
     work();

@@ -54,6 +54,8 @@ struct WalkState {
     runs: ListedRuns,
     seen: HashSet<(Addr, Addr)>,
     scans: usize,
+    /// Stack pointer of the code that called the last frame, if that is a funclet.
+    calls_funclet: Option<Addr>,
     /// Whether native code, or a mark with registers, was passed since the last managed frame.
     native: bool,
     marked: bool,
@@ -61,6 +63,8 @@ struct WalkState {
     unmarked_run: bool,
     /// See [`StackWalk::may_skip`].
     may_skip: bool,
+    /// See [`StackWalk::lost`].
+    lost: bool,
 }
 
 impl<'a, 'p> Walker<'a, 'p> {
@@ -111,10 +115,12 @@ impl<'a, 'p> Walker<'a, 'p> {
             runs: ListedRuns::new(runs),
             seen: HashSet::new(),
             scans: 0,
+            calls_funclet: None,
             native: false,
             marked: true,
             unmarked_run: false,
             may_skip: false,
+            lost: false,
         };
         let mut end = loop {
             if state.frames.len() >= self.limit || self.left.get() == 0 {
@@ -142,7 +148,7 @@ impl<'a, 'p> Walker<'a, 'p> {
             end = End::TooMany;
         }
         self.left.set(self.left.get().saturating_sub(state.frames.len()));
-        StackWalk { frames: state.frames, end, may_skip: state.may_skip }
+        StackWalk { frames: state.frames, end, may_skip: state.may_skip, lost: state.lost }
     }
 
     fn code(&self, runtime: RuntimeId) -> Option<&'a dyn ManagedCode> {
@@ -250,6 +256,9 @@ impl<'a, 'p> Walker<'a, 'p> {
         let kind = if dispatch { FrameKind::Dispatch(runtime, method) } else { FrameKind::Managed(runtime, method) };
         state.push(step, kind);
         (state.native, state.marked) = (false, false);
+        let is_funclet = || self.code(runtime).is_some_and(|code| code.is_funclet(step.regs.ip(), step.exact));
+        state.calls_funclet =
+            up.as_ref().filter(|_| state.arch == Arch::Aarch64 && is_funclet()).map(|up| up.regs.sp());
         match up {
             Some(up) => Ok(up),
             None => self.unwind_without_data(state, step, stack, End::NoUnwindData(step.regs.ip())),
@@ -295,11 +304,12 @@ impl<'a, 'p> Walker<'a, 'p> {
         stack: Option<AddrRange>,
         by_data: &Result<UnwoundFrame, End>,
     ) -> Option<UnwoundFrame> {
+        let by_data = by_data.as_ref().ok()?;
         if self.process.arch() != Arch::Aarch64 || step.trust != Trust::FramePointer {
             return None;
         }
         let chained = self.unwinder.by_frame_pointer(step, stack?).filter(|up| self.is_caller(state, step, up))?;
-        let same = by_data.as_ref().is_ok_and(|up| up.regs.ip() == chained.regs.ip());
+        let same = by_data.regs.ip() == chained.regs.ip();
         (!same && !self.unwinder.is_signal_return(step.regs.ip())).then_some(chained)
     }
 
@@ -317,15 +327,23 @@ impl<'a, 'p> Walker<'a, 'p> {
         {
             return Ok(up);
         }
+        let calls_funclet = state.calls_funclet.take() == Some(step.regs.sp());
+        let recorded = stack.filter(|_| calls_funclet).and_then(|stack| self.unwinder.by_record_at_sp(step, stack));
+        if let Some(up) = fits(state, recorded) {
+            return Ok(up);
+        }
         let chained = stack.and_then(|stack| fits(state, self.unwinder.by_frame_pointer(step, stack)));
         let marked = self.next_mark(state, step);
         // The thread's own frame pointer may have any value, unless the machine's conventions say otherwise. A frame
         // pointer chain that skips a mark has missed the marked frame.
         let kept = step.trust != Trust::Context || self.process.arch() == Arch::Aarch64;
-        let chained = chained.filter(|up| match marked.and_then(|at| state.pending.get(at)?.regs.as_ref()) {
-            Some(regs) => kept && up.regs.sp() <= regs.sp(),
-            None => true,
-        });
+        let mark = || state.pending.get(marked?)?.regs.as_ref();
+        let leads_past = |up: &UnwoundFrame| mark().is_some_and(|regs| !kept || up.regs.sp() > regs.sp());
+        // A mark's registers have no signature, and the chain's have none any more.
+        let misses = |up: &UnwoundFrame| mark().is_some_and(|regs| up.regs.ip() != regs.ip());
+        let lost = kept && chained.as_ref().is_some_and(|up| leads_past(up) && misses(up));
+        let chained = chained.filter(|up| !leads_past(up));
+        state.lost |= lost;
         state.may_skip |=
             chained.is_some() && step.exact && stack.is_some_and(|stack| self.unwinder.may_skip_caller(step, stack));
         let chained = chained.map(|up| self.with_skipped(step, up));
@@ -396,11 +414,14 @@ impl<'a, 'p> Walker<'a, 'p> {
 
     /// Index of the next pending mark that leads to code.
     fn next_mark(&self, state: &WalkState, step: &UnwoundFrame) -> Option<usize> {
+        // A mark of the frame itself, which was reached by its frame record: the stack pointer is not exact then.
+        let by_record = step.trust == Trust::FramePointer && self.process.arch() == Arch::Aarch64;
+        let is_own = |regs: &Regs| by_record && regs.fp().is_some() && regs.fp() == step.regs.fp();
         state.pending.iter().position(|frame| {
             let Some(regs) = &frame.regs else { return false };
             let fresh = (regs.ip(), regs.sp()) != (step.regs.ip(), step.regs.sp());
             let upward = regs.sp() >= step.regs.sp() || state.leads_back(regs.sp());
-            fresh && upward && self.unwinder.is_code(regs.ip())
+            fresh && upward && !is_own(regs) && self.unwinder.is_code(regs.ip())
         })
     }
 

@@ -74,7 +74,7 @@ pub(in crate::commands) fn with_waits(
     let mut rows = Rows::new(session, names);
     let mut out = Vec::new();
     let mut short: BTreeMap<String, usize> = BTreeMap::new();
-    let mut may_skip = 0;
+    let (mut may_skip, mut lost) = (0, 0);
     let crash = crash(process);
     for thread in process.threads() {
         if options.tid.is_some_and(|tid| tid != thread.tid) {
@@ -85,6 +85,7 @@ pub(in crate::commands) fn with_waits(
             *short.entry(module).or_insert(0) += 1;
         }
         may_skip += usize::from(walk.may_skip);
+        lost += usize::from(walk.lost);
         let signal = crash.signal.filter(|_| crash.tid == Some(thread.tid));
         let mut row = ThreadRow {
             tid: thread.tid,
@@ -121,7 +122,7 @@ pub(in crate::commands) fn with_waits(
     }
     let virtual_threads = options.virtual_threads.then(|| virtual_threads::virtual_threads(session, &mut rows));
     note_missing(process, &short);
-    note_guesses(process, &out, may_skip);
+    note_guesses(process, &out, may_skip, lost);
     note_precompiled(process, &out);
     names.note_missing();
     let findings = lock_findings::findings(&out);
@@ -224,8 +225,8 @@ fn note_precompiled(process: &Process, rows: &[ThreadRow]) {
 }
 
 /// Adds a note on how many stacks depend on guesses, because the mark of a frame is easily overlooked. On `may_skip`
-/// stacks the second frame may be missing.
-fn note_guesses(process: &Process, rows: &[ThreadRow], may_skip: usize) {
+/// stacks the second frame may be missing, and on `lost` stacks frames before a mark are.
+fn note_guesses(process: &Process, rows: &[ThreadRow], may_skip: usize, lost: usize) {
     let with = |trust: Trust| rows.iter().filter(|t| t.frames.iter().any(|f| f.trust == trust)).count();
     let shown = |n: usize, how: &str| (n > 0).then(|| format!("{n} by {how}"));
     let shown: Vec<String> = [
@@ -240,7 +241,7 @@ fn note_guesses(process: &Process, rows: &[ThreadRow], may_skip: usize) {
         process.diag.note(
             WarningCode::UnwindGuess,
             format!(
-                "some frames are guesses and marked as such (of {}: {}{})",
+                "some frames are guesses and marked as such (of {}: {}{}{})",
                 count(rows.len() as u64, "stack"),
                 shown.join(", "),
                 match may_skip {
@@ -249,6 +250,10 @@ fn note_guesses(process: &Process, rows: &[ThreadRow], may_skip: usize) {
                         "; in {n} the caller of the innermost function may be missing, because the function's code is \
                          not in the core"
                     ),
+                },
+                match lost {
+                    0 => String::new(),
+                    n => format!("; in {n} frames are missing before one that the runtime recorded"),
                 }
             ),
         );

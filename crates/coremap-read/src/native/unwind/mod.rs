@@ -163,6 +163,15 @@ impl<'p> Unwinder<'p> {
         called.then_some(UnwoundFrame { regs, exact: false, trust: Trust::FramePointer })
     }
 
+    /// Returns the caller of an aarch64 function that called a funclet. The function gave the funclet the frame pointer of
+    /// the method's own frame, so its own frame record is where its stack pointer is (CoreCLR 9 to 11,
+    /// pal/src/arch/arm64/exceptionhelper.S).
+    pub fn by_record_at_sp(&self, step: &UnwoundFrame, stack: AddrRange) -> Option<UnwoundFrame> {
+        let mut step = step.clone();
+        step.regs.set(step.regs.fp_number(), Some(step.regs.sp().get()));
+        self.by_frame_pointer(&step, stack)
+    }
+
     /// Returns the caller of a function that has not set up its frame yet. The return address is in the link register
     /// or on top of the stack.
     pub fn by_leaf(&self, step: &UnwoundFrame, stack: AddrRange) -> Option<UnwoundFrame> {

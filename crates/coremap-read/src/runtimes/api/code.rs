@@ -243,6 +243,12 @@ pub trait ManagedCode: Sync {
         self.unwind(regs, false).ok().map(|up| up.sp())
     }
 
+    /// Whether `ip` is in a funclet: a catch, finally or filter block that the runtime calls with the frame pointer of
+    /// the method's own frame. `exact` as in [`ManagedCode::unwind`].
+    fn is_funclet(&self, _ip: Addr, _exact: bool) -> bool {
+        false
+    }
+
     /// The methods that run in a frame, if its code address alone does not identify them. `None` for all other frames;
     /// use [`ManagedCode::code_at`] and [`ManagedCode::unwind`] for those.
     fn frame(&self, _at: &FrameAt<'_>) -> Option<ManagedFrame> {

@@ -184,4 +184,7 @@ pub struct StackWalk {
     /// Whether the caller of an interrupted function may be missing. The function's code can't be read, and it may have
     /// no frame record.
     pub may_skip: bool,
+    /// Whether frames before one that a runtime recorded are missing. The frame pointer leads past it, and the code has
+    /// no unwind data.
+    pub lost: bool,
 }

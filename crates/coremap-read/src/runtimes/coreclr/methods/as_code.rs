@@ -42,6 +42,10 @@ impl ManagedCode for Methods<'_> {
         Methods::caller_sp_from_sp(self, regs)
     }
 
+    fn is_funclet(&self, ip: Addr, exact: bool) -> bool {
+        Methods::is_funclet(self, if exact { ip } else { ip.saturating_sub(1) })
+    }
+
     fn source(&self, method: &Method, ip: Addr) -> Source {
         let Some(CodeAt::Method(ours)) = self.at(method.start) else { return Source::default() };
         let steps = self.il_map(&ours);

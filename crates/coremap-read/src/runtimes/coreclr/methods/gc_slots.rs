@@ -110,6 +110,11 @@ impl Methods<'_> {
         })
     }
 
+    /// Whether `at` is in a funclet.
+    pub(super) fn is_funclet(&self, at: Addr) -> bool {
+        self.gc_info_at(at).is_ok_and(|location| location.funclet.is_some())
+    }
+
     fn gc_info_at(&self, at: Addr) -> Result<GcInfoLocation, CodeError> {
         let missing = || CodeError::NoGcInfo { at };
         let range = self.ranges.at(at).ok_or_else(missing)?;
