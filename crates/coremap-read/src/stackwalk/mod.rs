@@ -304,12 +304,13 @@ impl<'a, 'p> Walker<'a, 'p> {
         stack: Option<AddrRange>,
         by_data: &Result<UnwoundFrame, End>,
     ) -> Option<UnwoundFrame> {
-        let by_data = by_data.as_ref().ok()?;
-        if self.process.arch() != Arch::Aarch64 || step.trust != Trust::FramePointer {
+        // Without any data, marks count too.
+        let has_data = !matches!(by_data, Err(End::NoUnwindData(_)));
+        if !has_data || self.process.arch() != Arch::Aarch64 || step.trust != Trust::FramePointer {
             return None;
         }
         let chained = self.unwinder.by_frame_pointer(step, stack?).filter(|up| self.is_caller(state, step, up))?;
-        let same = by_data.regs.ip() == chained.regs.ip();
+        let same = by_data.as_ref().is_ok_and(|up| up.regs.ip() == chained.regs.ip());
         (!same && !self.unwinder.is_signal_return(step.regs.ip())).then_some(chained)
     }
 
