@@ -5,13 +5,14 @@
 //! root. Sums of subtrees are what the object owns: at most what it reaches, and at least what it dominates within the
 //! tree.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::addr::Addr;
 use crate::limits;
 use crate::runtimes::api::{Link, ObjectBatch, TypeIndex, TypeRole};
 use crate::runtimes::graph::LiveGraph;
 use crate::runtimes::graph::budget::{Charge, GraphError, MemoryBudget};
+use crate::runtimes::graph::root_bfs::{has_bit, set_bit};
 
 /// Number of a node: the ID of an object.
 pub type TreeNode = u32;
@@ -68,7 +69,9 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
             return Err(GraphError::TooMany);
         }
         let charge = budget.charge(u64::from(count).saturating_mul(BYTES_PER_OBJECT));
-        let skip: HashSet<u32> = skip.iter().filter_map(|at| ids.find(space, at.get())).collect();
+        let mut known: Vec<Option<TypeRole>> = Vec::new();
+        let mut role = |kind: TypeIndex| role_of(&mut known, kind, role);
+        let skip = Ids::of(count, skip.iter().filter_map(|at| ids.find(space, at.get())));
         let mut parent = vec![NONE; count as usize];
         let mut bytes = vec![0_u64; count as usize];
         let mut kinds = vec![0_u32; count as usize];
@@ -76,16 +79,16 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
         let mut tops = Vec::new();
         let (mut reader, mut nodes, mut batch) = (live.reader(), live.reader(), ObjectBatch::default());
         let (mut root, mut done) = (count, 0);
-        let own = |object: &Addr| ids.find(space, object.get()).filter(|id| !skip.contains(id));
-        let late: HashSet<u32> =
-            reserved.and_then(|tier| tiers.get(tier)).into_iter().flatten().filter_map(own).collect();
+        let own = |object: &Addr| ids.find(space, object.get()).filter(|id| !skip.has(*id));
+        let reserved_objects = reserved.and_then(|tier| tiers.get(tier)).into_iter().flatten();
+        let late = Ids::of(count, reserved_objects.filter_map(own));
         let mut closed = !late.is_empty();
         let mut addrs: Vec<u64> = Vec::with_capacity(BATCH);
         let mut lists = Lists::default();
         for (number, tier) in tiers.iter().enumerate() {
             closed &= reserved != Some(number);
             for &object in tier {
-                let id = own(&object).filter(|id| !(closed && late.contains(id)));
+                let id = own(&object).filter(|id| !(closed && late.has(*id)));
                 let id = id.filter(|id| claim(&mut parent, *id, root, &mut order));
                 tops.push(id);
                 root = root.saturating_add(1);
@@ -106,11 +109,11 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
                     }
                     let of = node.map(|node| role(node.kind));
                     let node = node.filter(|_| of == Some(TypeRole::ListNode));
-                    let foreign = node.filter(|_| !in_its_list(&parent, &kinds, id, role));
+                    let foreign = node.filter(|_| !in_its_list(&parent, &kinds, id, &mut role));
                     let leads = foreign.is_none() && matches!(of, Some(TypeRole::ListNode | TypeRole::Collection));
                     let mut next_of_foreign = Vec::new();
                     for &to in targets {
-                        let Some(to) = own(&Addr::new(to)).filter(|to| !(closed && late.contains(to))) else {
+                        let Some(to) = own(&Addr::new(to)).filter(|to| !(closed && late.has(*to))) else {
                             continue;
                         };
                         if let Some(node) = foreign {
@@ -123,7 +126,7 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
                         }
                         // The list goes on behind a node that somebody else has.
                         let is_new = claim(&mut parent, to, id, &mut order);
-                        if !is_new && leads && !in_its_list(&parent, &kinds, to, role) {
+                        if !is_new && leads && !in_its_list(&parent, &kinds, to, &mut role) {
                             lists.pass(to, id, &mut parent, &mut order);
                         }
                     }
@@ -140,7 +143,7 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
                 if let (Some(from), Some(&last)) = (next, read.checked_sub(1).and_then(|last| part.get(last))) {
                     let at = ids.address(space, last).map_or(0, Addr::get);
                     reader.each_from(at, from, &mut |_, _, to| {
-                        if let Some(to) = own(&Addr::new(to)).filter(|to| !(closed && late.contains(to))) {
+                        if let Some(to) = own(&Addr::new(to)).filter(|to| !(closed && late.has(*to))) {
                             claim(&mut parent, to, last, &mut order);
                         }
                         true
@@ -220,6 +223,57 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
             true
         });
     }
+}
+
+/// A set of IDs, as a bit for each.
+struct Ids {
+    bits: Vec<u64>,
+    len: usize,
+}
+
+impl Ids {
+    /// IDs below `count`.
+    fn of(count: u32, ids: impl Iterator<Item = u32>) -> Ids {
+        let mut out = Ids { bits: Vec::new(), len: 0 };
+        for id in ids {
+            // Most sets are empty.
+            out.bits.resize(count as usize / 64 + 1, 0);
+            set_bit(&mut out.bits, id);
+            out.len += 1;
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn has(&self, id: u32) -> bool {
+        has_bit(&self.bits, id)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Maximum number of types whose role is stored.
+const MAX_ROLES: usize = 1 << 20;
+
+/// The role of a type, which `role` is asked for once.
+fn role_of(
+    known: &mut Vec<Option<TypeRole>>,
+    kind: TypeIndex,
+    role: &mut dyn FnMut(TypeIndex) -> TypeRole,
+) -> TypeRole {
+    let at = kind.0 as usize;
+    if let Some(Some(found)) = known.get(at) {
+        return *found;
+    }
+    let found = role(kind);
+    // Numbers of types have no gaps.
+    if at < MAX_ROLES {
+        known.resize(known.len().max(at + 1), None);
+        set(known, kind.0, Some(found));
+    }
+    found
 }
 
 /// Bytes of the tables per object.
