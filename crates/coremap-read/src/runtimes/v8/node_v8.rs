@@ -188,7 +188,7 @@ impl ManagedRuntime for V8<'_> {
     }
 
     fn named_statics(&self) -> NamedStatics {
-        self.objects().module_variables()
+        self.objects().variables()
     }
 
     fn type_role(&self, kind: TypeIndex) -> TypeRole {

@@ -33,7 +33,7 @@ pub(super) fn findings(heap: &Heap<'_>, census: &Census, retained: Option<&dyn R
     let mut events: Vec<Event> = census.emitters.iter().flat_map(|emitter| events(heap, *emitter)).collect();
     events.sort_by_key(|event| (std::cmp::Reverse(event.listeners.len()), event.emitter));
     let variables: HashMap<Addr, String> =
-        heap.module_variables().roots.into_iter().map(|root| (root.object, root.name.to_string())).collect();
+        heap.variables().roots.into_iter().map(|root| (root.object, root.name.to_string())).collect();
     events.iter().take(MOST).filter_map(|event| finding(heap, event, &variables, retained)).collect()
 }
 

@@ -22,6 +22,9 @@ const OUT_OF_MEMORY: [&str; 3] = ["FatalProcessOutOfMemory", "OOMErrorHandler", 
 /// The option that limits the heap, as Node.js takes it.
 const LIMIT: [&str; 2] = ["--max-old-space-size=", "--max_old_space_size="];
 
+/// Property of an answer with its connection: a symbol since Node.js 22.
+const SOCKET: [&str; 2] = ["socket", "Symbol(kSocket)"];
+
 /// Maximum number of frames from a wait to the function of an idle worker.
 const NEAR: usize = 6;
 
@@ -112,7 +115,7 @@ impl V8<'_> {
         let vm = &*heap.vm;
         let in_flight = |at: &&u64| {
             let open = vm.own(**at, "finished").and_then(|word| boolean(vm, word)) == Some(false);
-            let socket = vm.own(**at, "socket").and_then(strong);
+            let socket = SOCKET.iter().find_map(|name| vm.own(**at, name)).and_then(strong);
             open && socket.is_some_and(|socket| vm.type_of(socket).is_some_and(|number| number >= vm.first_object))
         };
         self.census().responses.iter().filter(in_flight).copied().collect()
