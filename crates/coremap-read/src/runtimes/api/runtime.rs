@@ -132,6 +132,11 @@ pub trait ManagedRuntime: Sync {
         &[]
     }
 
+    /// Whether buffers count as memory of their objects in the question who holds memory.
+    fn counts_buffers(&self) -> bool {
+        false
+    }
+
     /// The buffer that contains `addr`. Unlike `buffers`, this includes buffers inside the heap if the runtime
     /// separates them from objects.
     fn buffer_of(&self, addr: Addr) -> Option<OwnedBuffer> {

@@ -1,6 +1,6 @@
 //! Variables of modules, and the part that each type plays in the question who holds memory.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::addr::Addr;
@@ -16,6 +16,9 @@ const COLLECTIONS: [&str; 6] = ["Array", "Map", "Set", "WeakMap", "WeakSet", "Ob
 
 /// Parameters of the function that Node.js wraps around a module.
 const OF_WRAPPER: [&str; 5] = ["exports", "require", "module", "__filename", "__dirname"];
+
+/// Offset in a NativeContext of its global object.
+const GLOBAL: u64 = 32;
 
 /// Fields of a SharedFunctionInfo that may be a scope, in bytes.
 const SHARED_FIELDS: u64 = 64;
@@ -85,11 +88,12 @@ impl Heap<'_> {
         isolate.filter(|isolate| isolate.name != "main").map_or_else(String::new, |of| format!(", {}", of.name))
     }
 
-    /// Adds the variables of global objects: properties that the program added to globalThis.
-    fn global_variables(&self, out: &mut NamedStatics) {
+    /// Adds the variables of the global objects of `contexts`: properties that the program added to globalThis.
+    fn global_variables(&self, contexts: &BTreeSet<u64>, out: &mut NamedStatics) {
         let vm = &*self.vm;
         let mut reader = self.reader();
-        for &global in &self.survey().globals {
+        let globals = contexts.iter().filter_map(|context| vm.object(*context, GLOBAL));
+        for global in globals.filter(|global| vm.is(*global, "JS_GLOBAL_OBJECT")) {
             let Some(dictionary) = vm.object(global, vm.offsets.properties) else { continue };
             let words = vm.field(dictionary, 8).and_then(count).unwrap_or(0).min(MAX_GLOBALS);
             let cells: Vec<u64> =
@@ -117,19 +121,22 @@ impl Heap<'_> {
     /// Variables of modules that closures use, and global variables. The contexts of the modules contain the former.
     pub(super) fn variables(&self) -> NamedStatics {
         let vm = &*self.vm;
-        let mut out = NamedStatics::default();
+        let (mut out, mut natives) = (NamedStatics::default(), BTreeSet::new());
         for &context in &self.survey().contexts {
             let Some(scope) = vm.object(context, 16).filter(|scope| vm.is(*scope, "SCOPE_INFO")) else { continue };
             let Some(parts) = vm.scope(scope).filter(|parts| parts.is_function || parts.is_module) else { continue };
             // The function around a module's source is called from no other function of the program.
-            let outer = vm.object(context, PREVIOUS).and_then(|outer| vm.type_of(outer));
-            let is_outermost =
-                outer.is_some_and(|number| number == vm.native_context() || number == vm.script_context());
+            let outer = vm.object(context, PREVIOUS);
+            let is_outermost = outer.and_then(|outer| vm.type_of(outer)).is_some_and(|number| number == vm.native_context() || number == vm.script_context());
             let Some(script) = self.script_of_context(context).filter(|_| is_outermost || parts.is_module) else {
                 continue;
             };
             out.containers.push(Addr::new(context));
             let library = is_library(&script);
+            // Functions without variables lead to the context of Node.js itself, and from there to everything.
+            if let Some(native) = outer.filter(|outer| library && vm.type_of(*outer) == Some(vm.native_context())) {
+                natives.insert(native);
+            }
             let first = 32 + 8 * u64::from(parts.extension);
             for (i, name) in (0..).zip(vm.variables(scope, &parts)) {
                 let value = vm.field(context, first + 8 * i).and_then(strong);
@@ -144,7 +151,8 @@ impl Heap<'_> {
                 }
             }
         }
-        self.global_variables(&mut out);
+        self.global_variables(&natives, &mut out);
+        out.containers.extend(natives.into_iter().map(Addr::new));
         out
     }
 

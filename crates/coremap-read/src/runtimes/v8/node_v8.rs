@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::addr::AddrRange;
+use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
 use crate::diag::was_read;
 use crate::facts::{Finding, RuntimeRow, ThreadRow};
@@ -173,6 +173,21 @@ impl ManagedRuntime for V8<'_> {
             let _phase = self.vm().process.enter(Phase::Objects);
             buffers::buffers(heap)
         })
+    }
+
+    fn counts_buffers(&self) -> bool {
+        true
+    }
+
+    fn elements_note(&self, _kind: TypeIndex, elements: &[Addr]) -> Option<String> {
+        buffers::views_note(self.objects(), elements)
+    }
+
+    fn collection_note(&self, collection: Addr) -> Option<String> {
+        let vm = self.vm();
+        let isolate = vm.isolates.get(vm.isolate_of(vm.page_of(collection.get())?.heap)?)?;
+        // Its name says what it is: `worker of thread 12`.
+        (isolate.name != "main").then(|| format!("It belongs to the {}.", isolate.name))
     }
 
     fn findings(&self) -> Option<&dyn RuntimeFindings> {

@@ -14,6 +14,6 @@ pub(in crate::runtimes::v8) fn all(
 ) -> Vec<Finding> {
     let mut out = timers::findings(heap, census, retained);
     out.extend(emitters::findings(heap, census, retained));
-    out.extend(async_functions::findings(heap, pending));
+    out.extend(async_functions::findings(heap, census, pending, retained));
     out
 }

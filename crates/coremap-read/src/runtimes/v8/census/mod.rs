@@ -16,7 +16,7 @@ pub(super) use async_functions::{Pending, pending};
 
 use crate::addr::Addr;
 use crate::limits;
-use crate::runtimes::api::{Heap as _, HeapRange, Link, TypeIndex, TypeRole, UnwalkedRanges, Walker};
+use crate::runtimes::api::{Heap as _, HeapRange, Link, ObjectReader, TypeIndex, TypeRole, UnwalkedRanges, Walker};
 use crate::runtimes::v8::heap::Heap;
 use crate::runtimes::v8::heap::types::Category;
 use crate::runtimes::v8::holders::is_library;
@@ -37,7 +37,7 @@ const FIRST_VARIABLE: u64 = 32;
 pub(super) struct Census {
     /// Timers of Node.js (`Timeout`).
     pub timers: Vec<u64>,
-    /// Objects with a property `_events`.
+    /// Emitters and targets of events: objects with a property for their listeners.
     pub emitters: Vec<u64>,
     /// Answers of HTTP servers (`ServerResponse`).
     pub responses: Vec<u64>,
@@ -136,7 +136,9 @@ fn counted(heap: &Heap<'_>, kind: TypeIndex) -> Option<Counted> {
 
 fn has_events(vm: &Vm<'_>, map: u64) -> bool {
     let Some(info) = vm.map(map) else { return false };
-    let is_events = |key: u64| vm.text_length(key) == Some(7) && vm.key_text(key).is_some_and(|key| key == "_events");
+    let is_name = |key: u64| vm.text_length(key) == Some(7) && vm.key_text(key).is_some_and(|key| key == "_events");
+    let is_symbol = |key: u64| vm.is(key, "SYMBOL") && vm.key_text(key).is_some_and(|key| key == "Symbol(kEvents)");
+    let is_events = |key: u64| if vm.is_string(key) { is_name(key) } else { is_symbol(key) };
     vm.descriptors(map, &info).iter().any(|descriptor| is_events(descriptor.key))
 }
 
@@ -168,7 +170,7 @@ fn function_text(heap: &Heap<'_>, shared: u64, maker: Option<u64>) -> String {
 
 /// Returns the function whose call made a closure: the one that its context belongs to.
 fn maker(heap: &Heap<'_>, closure: u64) -> Option<u64> {
-    let context = heap.vm.object(closure, heap.vm.offsets.function_context)?;
+    let context = heap.vm.object(unbound(&heap.vm, closure)?, heap.vm.offsets.function_context)?;
     heap.functions_by_scope().get(&heap.vm.object(context, 16)?).copied()
 }
 
@@ -178,12 +180,43 @@ fn is_own(heap: &Heap<'_>, shared: u64) -> bool {
     script.is_some_and(|script| !is_library(&script))
 }
 
-/// Counts the objects of the program's classes that closures refer to by their variables, by class, most first.
-fn kept(heap: &Heap<'_>, closures: &[u64]) -> Vec<(String, u64, Vec<Addr>)> {
+/// Offsets in a bound function: the function, and its `this`.
+const BOUND: (u64, u64) = (24, 32);
+
+/// Returns the function that a bound function calls, and of any other function the function itself.
+fn unbound(vm: &Vm<'_>, function: u64) -> Option<u64> {
+    let mut at = function;
+    for _ in 0..MAX_BOUND {
+        if vm.is_function(at) {
+            return Some(at);
+        }
+        at = vm.object(at, BOUND.0).filter(|_| vm.is(at, "JS_BOUND_FUNCTION"))?;
+    }
+    None
+}
+
+/// Maximum number of bound functions around a function.
+const MAX_BOUND: usize = 8;
+
+/// Counts the objects of the program's classes that functions refer to by their variables or their bound `this`, and
+/// `more` objects, by class, most first.
+fn kept(heap: &Heap<'_>, functions: &[u64], more: &[u64]) -> Vec<(String, u64, Vec<Addr>)> {
     let mut reader = heap.reader();
     let mut sums: HashMap<TypeIndex, Vec<Addr>> = HashMap::new();
-    for closure in closures {
-        let Some(context) = heap.vm.object(*closure, heap.vm.offsets.function_context) else { continue };
+    let mut add = |reader: &mut dyn ObjectReader, to: u64| {
+        if let Some(node) = reader.node(to).filter(|node| heap.role(node.kind) == TypeRole::Program) {
+            sums.entry(node.kind).or_default().push(Addr::new(to));
+        }
+    };
+    more.iter().for_each(|to| add(&mut *reader, *to));
+    for function in functions {
+        if let Some(this) = heap.vm.object(*function, BOUND.1).filter(|_| heap.vm.is(*function, "JS_BOUND_FUNCTION")) {
+            add(&mut *reader, this);
+        }
+        let closure = unbound(&heap.vm, *function);
+        let Some(context) = closure.and_then(|at| heap.vm.object(at, heap.vm.offsets.function_context)) else {
+            continue;
+        };
         let mut found = Vec::new();
         reader.each(context, |link, to| {
             if matches!(link, Link::Field(offset) if offset >= FIRST_VARIABLE) {
@@ -191,11 +224,7 @@ fn kept(heap: &Heap<'_>, closures: &[u64]) -> Vec<(String, u64, Vec<Addr>)> {
             }
             found.len() < MAX_SAMPLE
         });
-        for to in found {
-            if let Some(node) = reader.node(to).filter(|node| heap.role(node.kind) == TypeRole::Program) {
-                sums.entry(node.kind).or_default().push(Addr::new(to));
-            }
-        }
+        found.into_iter().for_each(|to| add(&mut *reader, to));
     }
     let mut out: Vec<(String, u64, Vec<Addr>)> = sums
         .into_iter()

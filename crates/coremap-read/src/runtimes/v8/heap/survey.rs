@@ -31,7 +31,6 @@ enum Listed {
     Code,
     Shared,
     Context,
-    Global,
 }
 
 /// Results of the first walk. Lists are by address.
@@ -50,8 +49,6 @@ pub(in crate::runtimes::v8) struct Survey {
     pub shared: Vec<u64>,
     /// Contexts of functions and blocks.
     pub contexts: Vec<u64>,
-    /// Global objects.
-    pub globals: Vec<u64>,
 }
 
 /// What one thread found.
@@ -81,7 +78,6 @@ impl Survey {
             out.code.extend(share.code);
             out.shared.extend(share.shared);
             out.contexts.extend(share.contexts);
-            out.globals.extend(share.globals);
         }
         let bytes = |ranges: &[AddrRange]| ranges.iter().map(AddrRange::len).fold(0, u64::saturating_add);
         let whole = heap.parts.iter().map(|part| part.range.len()).fold(0, u64::saturating_add);
@@ -95,7 +91,6 @@ impl Survey {
             &mut out.code,
             &mut out.shared,
             &mut out.contexts,
-            &mut out.globals,
         ] {
             list.sort_unstable();
             list.truncate(limits::MAX_V8_LISTED);
@@ -134,7 +129,6 @@ impl Share {
             Some(Listed::Code) => found.code.push(at),
             Some(Listed::Shared) => found.shared.push(at),
             Some(Listed::Context) => found.contexts.push(at),
-            Some(Listed::Global) => found.globals.push(at),
         }
     }
 
@@ -156,7 +150,6 @@ fn listed(heap: &Heap<'_>, kind: TypeIndex) -> Option<Listed> {
     let row = heap.known.get(kind)?;
     let is = |name: &str| heap.vm.types.is(row.number, name);
     match row.category {
-        Category::Object if is("JS_GLOBAL_OBJECT") => Some(Listed::Global),
         Category::Object if is("JS_ARRAY_BUFFER") => Some(Listed::ArrayBuffer),
         Category::OtherString if row.number & form::MASK == form::EXTERNAL => Some(Listed::ExternalString),
         Category::Array if is("EPHEMERON_HASH_TABLE") => Some(Listed::EphemeronTable),
