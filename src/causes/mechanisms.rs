@@ -26,12 +26,23 @@ pub(crate) fn name_holders(findings: &mut [Finding], owners: &HashMap<Addr, Stri
     for finding in findings {
         let Some(held) = finding.held.take() else { continue };
         if let Some(owner) = owners.get(&held.object) {
-            finding.text.push_str(&format!(" {owner}{}", held.sentence));
+            // The name of a field or class stays as it is.
+            let name = match owner.split_once(" variable ").filter(|(kind, _)| !kind.contains(' ')) {
+                Some((kind, rest)) => format!("{} variable {rest}", capital(kind)),
+                None => owner.clone(),
+            };
+            finding.text.push_str(&format!(" {name}{}", held.sentence));
             // Without where the object of the field is held itself.
             let field = owner.split_once(" (objects of ").map_or(owner.as_str(), |(field, _)| field);
             finding.holder = Some(field.to_owned());
         }
     }
+}
+
+/// Returns a word as the first of a sentence.
+fn capital(word: &str) -> String {
+    let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
+    format!("{}{rest}", first.to_ascii_uppercase())
 }
 
 /// Joins a mechanism and the holder of what settles it: their memory is the same.

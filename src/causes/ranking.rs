@@ -182,6 +182,8 @@ pub(crate) fn sort(findings: &mut [Finding], weight: impl Fn(&Finding) -> u64, l
         // What is not exhausted is only counted.
         let family = match family(f.id) {
             Family::Exhausted if f.severity == Severity::Info => Family::Note,
+            // Calls that never end are wrong however little they retain.
+            Family::Retained if f.id == "async-chains" => Family::Retained,
             Family::Lost | Family::Retained | Family::Native | Family::Sizing if is_small(f) => Family::Note,
             family => family,
         };

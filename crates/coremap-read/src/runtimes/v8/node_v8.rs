@@ -179,6 +179,10 @@ impl ManagedRuntime for V8<'_> {
         true
     }
 
+    fn limit_of(&self, owner: Addr) -> Option<(&'static str, u64)> {
+        census::limit_of(self.vm(), owner.get())
+    }
+
     fn elements_note(&self, _kind: TypeIndex, elements: &[Addr]) -> Option<String> {
         buffers::views_note(self.objects(), elements)
     }

@@ -11,24 +11,24 @@ use crate::facts::{Finding, Severity};
 use crate::limits;
 use crate::map::Confidence;
 use crate::runtimes::api::RetainedSizes;
-use crate::runtimes::v8::census::{Census, is_own};
+use crate::runtimes::v8::census::{Census, is_own, settlers};
 use crate::runtimes::v8::heap::Heap;
 use crate::runtimes::v8::vm::{Vm, count as number, smi};
-use crate::units::count;
+use crate::units::{count, exact};
 
 /// Offsets in a generator (JSGeneratorObject).
-mod generator {
+pub(super) mod generator {
     pub(super) const FUNCTION: u64 = 24;
     pub(super) const CONTEXT: u64 = 32;
     /// Offset of the bytecode to go on at. Negative if it runs or has ended.
     pub(super) const CONTINUATION: u64 = 64;
     pub(super) const REGISTERS: u64 = 72;
     /// The promise of the call, in an object of an async function.
-    pub(super) const PROMISE: u64 = 80;
+    pub(in crate::runtimes::v8::census) const PROMISE: u64 = 80;
 }
 
 /// Offsets in a promise where its reactions may be: embedder fields precede them in some versions.
-const REACTIONS: [u64; 2] = [24, 32];
+pub(super) const REACTIONS: [u64; 2] = [24, 32];
 
 /// Bytes of a PromiseReaction. Versions have its fields in different orders: the next one, functions for both outcomes,
 /// the promise that they settle, and since 12 the embedder's data.
@@ -44,7 +44,7 @@ const MAX_REACTIONS: usize = 64;
 const MAX_CALLS: usize = 64;
 
 /// Minimum number of suspended calls of one function to be reported.
-const MANY: u64 = 1000;
+const MANY: u64 = 100;
 
 /// Maximum number of words of a generator in which objects are searched.
 const MAX_REGISTERS: u64 = 1024;
@@ -117,7 +117,7 @@ pub(in crate::runtimes::v8) fn pending(heap: &Heap<'_>, census: &Census) -> Vec<
 }
 
 /// Returns the next reaction of a reaction, and its functions.
-fn parts(vm: &Vm<'_>, reaction: u64) -> (Option<u64>, Vec<u64>) {
+pub(super) fn parts(vm: &Vm<'_>, reaction: u64) -> (Option<u64>, Vec<u64>) {
     let fields: Vec<u64> = (8..REACTION).step_by(8).filter_map(|offset| vm.object(reaction, offset)).collect();
     let next = fields.iter().copied().find(|field| vm.is(*field, "PROMISE_REACTION"));
     (next, fields.into_iter().filter(|field| vm.is_function(*field)).collect())
@@ -180,6 +180,7 @@ pub(super) fn findings(
     all: &[Pending],
     retained: Option<&dyn RetainedSizes>,
 ) -> Vec<Finding> {
+    let outside = settlers::outside(heap, census);
     // Calls that await other ones of these are counted with them.
     let mut by_function: BTreeMap<u64, Vec<&Pending>> = BTreeMap::new();
     all.iter().filter(|call| !call.is_outer).for_each(|call| by_function.entry(call.shared).or_default().push(call));
@@ -193,40 +194,62 @@ pub(super) fn findings(
             1 => ", all for one promise".to_owned(),
             n => format!(", for {} that are pending", count(n, "promise")),
         };
+        let awaited = format!("{awaited}{}", by_others(&outside, &objects));
         let text = format!(
             "{} of async function {} are suspended at an await{awaited}.",
             count(calls.len() as u64, "call"),
             super::function_text(heap, shared, None)
         );
         let evidence = "generators of async functions that have not ended";
-        out.push(of_promises(heap, shared, text, evidence, &objects, retained));
+        out.push(of_promises(heap, shared, (text, evidence), &objects, &outside, retained));
     }
     let many = continuations(heap, census).into_iter().filter(|(_, all)| all.len() as u64 >= MANY);
     for (shared, all) in many {
         let made = all.first().and_then(|(_, handler)| super::maker(heap, *handler));
-        let text = format!(
-            "{} are pending; each goes on in {}.",
-            count(all.len() as u64, "promise"),
-            super::function_text(heap, shared, made)
-        );
         let objects: Vec<Addr> = all.iter().map(|(promise, _)| Addr::new(*promise)).collect();
-        out.push(of_promises(heap, shared, text, "reactions of promises that are not settled", &objects, retained));
+        let text = format!(
+            "{} are pending; each goes on in {}{}.",
+            count(all.len() as u64, "promise"),
+            super::function_text(heap, shared, made),
+            by_others(&outside, &objects)
+        );
+        out.push(of_promises(
+            heap,
+            shared,
+            (text, "reactions of promises that are not settled"),
+            &objects,
+            &outside,
+            retained,
+        ));
     }
     out
+}
+
+/// Says how many of some promises timers, sockets or other handles will settle.
+fn by_others(outside: &HashSet<u64>, promises: &[Addr]) -> String {
+    let number = promises.iter().filter(|promise| outside.contains(&promise.get())).count() as u64;
+    match number {
+        0 => String::new(),
+        n if n == promises.len() as u64 => "; timers, sockets or other handles will settle them".to_owned(),
+        n => format!("; timers, sockets or other handles will settle {} of them", exact(n)),
+    }
 }
 
 /// Returns the finding on promises that wait, with what they retain.
 fn of_promises(
     heap: &Heap<'_>,
     shared: u64,
-    text: String,
-    evidence: &'static str,
+    (text, evidence): (String, &'static str),
     objects: &[Addr],
+    outside: &HashSet<u64>,
     retained: Option<&dyn RetainedSizes>,
 ) -> Finding {
     let mut finding = Finding::new("async-chains", Severity::Info, text, evidence).known(Confidence::Exact);
     finding.bytes = retained.map(|sizes| sizes.sum_of(objects));
-    let example = objects.first().copied().unwrap_or(Addr::NULL);
-    let finding = finding.within("managed-heap").held(example, SETTLES).more(format!("gcroot {example}"));
+    // The program itself has to settle the others.
+    let own = objects.iter().find(|promise| !outside.contains(&promise.get()));
+    let example = own.or(objects.first()).copied().unwrap_or(Addr::NULL);
+    let finding = finding.within("managed-heap").more(format!("gcroot {example}"));
+    let finding = if own.is_some() { finding.held(example, SETTLES) } else { finding };
     finding.fingerprinted(heap.vm.function_name(shared))
 }

@@ -70,17 +70,7 @@ fn events(heap: &Heap<'_>, emitter: u64) -> Vec<Event> {
             found.push((key, list, length.min(MAX_LISTENERS)));
         }
     };
-    let Some((map, info)) = vm.map_of(table) else { return Vec::new() };
-    if info.is_dictionary() {
-        if let Some(dictionary) = vm.object(table, vm.offsets.properties) {
-            vm.each_entry(dictionary, &mut |key, at| {
-                add(key, vm.field(dictionary, at));
-                true
-            });
-        }
-    } else {
-        vm.descriptors(map, &info).iter().for_each(|property| add(property.key, vm.value(table, property)));
-    }
+    vm.each_property(table, &mut add);
     let of = |(key, list, length): (u64, u64, u64)| {
         let elements = vm.object(list, vm.offsets.elements)?;
         let words = vm.words(elements.checked_add(16)?, length);

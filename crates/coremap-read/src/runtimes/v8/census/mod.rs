@@ -2,9 +2,11 @@
 //!
 //! Their fields are named properties, so no offsets of Node.js are needed. docs/node.md has the classes.
 
+mod agents;
 mod async_functions;
 mod emitters;
 pub(super) mod findings;
+mod settlers;
 mod timers;
 mod wait_facts;
 
@@ -41,6 +43,8 @@ pub(super) struct Census {
     pub emitters: Vec<u64>,
     /// Answers of HTTP servers (`ServerResponse`).
     pub responses: Vec<u64>,
+    /// Pools of sockets of HTTP clients (`Agent`).
+    pub agents: Vec<u64>,
     /// Async functions that have started.
     pub async_functions: Vec<u64>,
     pub promises: Vec<u64>,
@@ -60,6 +64,7 @@ struct Reading<'h> {
 enum Counted {
     Timer,
     Response,
+    Agent,
     AsyncFunction,
     Promise,
     /// Objects of other classes, which may be emitters.
@@ -82,11 +87,12 @@ impl Census {
             out.timers.extend(part.timers);
             out.emitters.extend(part.emitters);
             out.responses.extend(part.responses);
+            out.agents.extend(part.agents);
             out.async_functions.extend(part.async_functions);
             out.promises.extend(part.promises);
         }
         for list in
-            [&mut out.timers, &mut out.emitters, &mut out.responses, &mut out.async_functions, &mut out.promises]
+            [&mut out.timers, &mut out.emitters, &mut out.responses, &mut out.agents, &mut out.async_functions, &mut out.promises]
         {
             list.sort_unstable();
             list.truncate(limits::MAX_V8_LISTED);
@@ -104,6 +110,7 @@ fn walk<'h>(heap: &'h Heap<'_>, mut reading: Reading<'h>, part: &HeapRange) -> R
             None => return,
             Some(Counted::Timer) => out.timers.push(at),
             Some(Counted::Response) => out.responses.push(at),
+            Some(Counted::Agent) => out.agents.push(at),
             Some(Counted::AsyncFunction) => out.async_functions.push(at),
             Some(Counted::Promise) => out.promises.push(at),
             Some(Counted::Other) => {}
@@ -130,6 +137,7 @@ fn counted(heap: &Heap<'_>, kind: TypeIndex) -> Option<Counted> {
     Some(match &*row.name {
         "Timeout" if library => Counted::Timer,
         "ServerResponse" if library => Counted::Response,
+        "Agent" if library => Counted::Agent,
         _ => Counted::Other,
     })
 }
@@ -140,6 +148,17 @@ fn has_events(vm: &Vm<'_>, map: u64) -> bool {
     let is_symbol = |key: u64| vm.is(key, "SYMBOL") && vm.key_text(key).is_some_and(|key| key == "Symbol(kEvents)");
     let is_events = |key: u64| if vm.is_string(key) { is_name(key) } else { is_symbol(key) };
     vm.descriptors(map, &info).iter().any(|descriptor| is_events(descriptor.key))
+}
+
+/// Names of properties that limit a collection of the same object.
+const LIMITS: [&str; 12] = [
+    "max", "maxSize", "maxEntries", "maxItems", "maxLength", "maxKeys", "limit", "capacity", "cap", "maxsize", "bound",
+    "most",
+];
+
+/// Returns the number that limits the collections of an object, with the name of its property.
+pub(super) fn limit_of(vm: &Vm<'_>, owner: u64) -> Option<(&'static str, u64)> {
+    LIMITS.iter().find_map(|name| Some((*name, vm.own(owner, name).and_then(|word| vm.number(word))?)))
 }
 
 /// Whether a word is the value `true` or `false`. `None` for all others.

@@ -17,8 +17,13 @@ const MANY: usize = 1000;
 /// Steps from an object of the program to memory that it owns.
 const DEPTH: usize = 4;
 
+/// Whether a timer is not destroyed.
+pub(super) fn is_active(heap: &Heap<'_>, timer: u64) -> bool {
+    heap.vm.own(timer, "_destroyed").and_then(|word| boolean(&heap.vm, word)) == Some(false)
+}
+
 /// Returns the arguments that a timer's callback will get.
-fn arguments(heap: &Heap<'_>, timer: u64) -> Vec<u64> {
+pub(super) fn arguments(heap: &Heap<'_>, timer: u64) -> Vec<u64> {
     let array = heap.vm.own(timer, "_timerArgs").and_then(strong).filter(|array| heap.vm.is(*array, "JS_ARRAY"));
     let elements = array.and_then(|array| heap.vm.object(array, heap.vm.offsets.elements));
     let words = elements.map(|at| heap.vm.words(at.wrapping_add(16), MAX_ARGUMENTS)).unwrap_or_default();
@@ -34,7 +39,7 @@ pub(super) fn findings(heap: &Heap<'_>, census: &Census, retained: Option<&dyn R
     let mut groups: BTreeMap<(u64, i64, bool), Vec<(u64, u64)>> = BTreeMap::new();
     for &timer in &census.timers {
         let word = |name: &str| heap.vm.own(timer, name);
-        if word("_destroyed").and_then(|word| boolean(&heap.vm, word)) != Some(false) {
+        if !is_active(heap, timer) {
             continue;
         }
         let Some(callback) = word("_onTimeout").and_then(strong) else { continue };

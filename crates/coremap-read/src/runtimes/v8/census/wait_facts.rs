@@ -6,7 +6,7 @@ use crate::addr::Addr;
 use crate::facts::{FrameRow, ThreadRow};
 use crate::runtimes::api::{Activity, LastWords, OutOfMemory, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts};
 use crate::runtimes::v8::V8;
-use crate::runtimes::v8::census::{async_functions, boolean};
+use crate::runtimes::v8::census::{async_functions, boolean, settlers};
 use crate::runtimes::v8::vm::{count, strong};
 use crate::words::FrameRowKind;
 
@@ -69,12 +69,19 @@ impl WaitFacts for V8<'_> {
         let heap = self.objects();
         let name = |shared: u64| Some(heap.vm.function_name(shared)).filter(|name| !name.is_empty());
         let served = self.served();
+        let outside = match served.requests {
+            0 => HashSet::new(),
+            _ => settlers::outside(heap, self.census()),
+        };
         let calls = served.calls.iter().filter_map(|i| {
             let chain = async_functions::chain(self.pending(), *i);
             let call = chain.first()?;
             let wait = call.promise.map(|promise| WaitFact {
                 object: Addr::new(promise),
                 r#type: Some("Promise".to_owned()),
+                what: outside.contains(&promise).then(|| "a timer, a socket or another handle".to_owned()),
+                soon: outside.contains(&promise),
+                outside: outside.contains(&promise),
                 evidence: "the promise's reaction resumes the async function",
                 ..WaitFact::default()
             });
