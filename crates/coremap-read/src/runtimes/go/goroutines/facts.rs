@@ -20,6 +20,12 @@ use crate::words::WaitKind;
 /// The function of net/http that serves one connection.
 const HTTP_SERVER: &str = "net/http.(*conn).serve";
 
+/// Number of the main goroutine.
+const MAIN: u64 = 1;
+
+/// Maximum number of goroutines that are named as users of a collection.
+const MAX_USERS: usize = 3;
+
 /// The relation of a lock and its owner.
 const HELD: &str = "held";
 
@@ -80,6 +86,53 @@ impl WaitFacts for Go<'_> {
         let count = tasks.len() as u64;
         let set = RequestSet { kind: "HTTP request".to_owned(), count, tasks, ..RequestSet::default() };
         (count > 0).then_some(set).into_iter().collect()
+    }
+
+    /// Goroutines that have one of the objects on their stack and do not run.
+    fn users(&self, objects: &[Addr]) -> Vec<TaskFact> {
+        let (runtime, list, code) = (self.runtime(), self.list(), self.all_code());
+        let Some(heap) = self.objects() else { return Vec::new() };
+        let waits = Waits::new(runtime, self.types(), list);
+        let mut out = Vec::new();
+        // A sleeping main keeps the process alive.
+        for g in list.all.iter().filter(|g| !is_system(code, g) && g.id != MAIN) {
+            let mut has = false;
+            holders::each_word(runtime.memory(), g.used_stack(), |word| {
+                has |= heap.object_at(word).is_some_and(|object| objects.contains(&object));
+            });
+            if !has || out.len() >= MAX_USERS {
+                continue;
+            }
+            let (frames, _) = unwind::frames(runtime.process, code, list, g);
+            let own = own_frames(&frames);
+            let waited = waits.of(g, names(&frames));
+            let what = match (&waited, waits.row(g, &waited)) {
+                // Whoever waits for the collection itself is no consumer that stands.
+                (Waited::Channels(all), _) if all.iter().any(|channel| objects.contains(&channel.at)) => continue,
+                (Waited::Poll, _) => {
+                    let inner = frames.iter().flat_map(|frame| &frame.place.all).map(|(a, _)| &a.method.name);
+                    let call = inner.filter(|name| name.starts_with("net.(*")).last();
+                    call.map_or_else(|| "a file or socket (IO wait)".to_owned(), |call| format!("a socket (IO wait in {call})"))
+                }
+                (_, Some(row)) => {
+                    let kind = row.r#type.as_ref().map_or_else(|| "object".to_owned(), ToString::to_string);
+                    format!("a {} ({kind})", g.state)
+                }
+                (_, None) if matches!(waited, Waited::Time) => "a time to come (sleep)".to_owned(),
+                (_, None) => continue,
+            };
+            let name = |frame: &Activation| frame.method.name.clone();
+            let wait = WaitFact { what: Some(what), evidence: "the goroutine's state", ..WaitFact::default() };
+            out.push(TaskFact {
+                address: g.at,
+                name: Some(format!("goroutine {}", g.id)),
+                place: own.first().map(name),
+                caller: own.get(1).map(name),
+                wait: Some(wait),
+                ..TaskFact::default()
+            });
+        }
+        out
     }
 
     fn live_bytes(&self) -> u64 {
