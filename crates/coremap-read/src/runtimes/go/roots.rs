@@ -105,9 +105,14 @@ pub(super) fn named(go: &Go<'_>) -> NamedStatics {
 fn static_targets(go: &Go<'_>) -> BTreeMap<Addr, Addr> {
     let runtime = go.runtime();
     let sections = [runtime.proof.sections.data, runtime.proof.sections.bss];
+    // `moduledata` has the bounds of the sections, where the first variables are.
+    let module = AddrRange::sized(runtime.found.at, runtime.shape().module.size);
     let mut out = BTreeMap::new();
     for section in sections {
         each_word(runtime.memory(), section, |at, word| {
+            if module.contains(at) {
+                return;
+            }
             if sections.iter().any(|section| section.contains(word)) && out.len() < MAX_TARGETS {
                 out.entry(word).or_insert(at);
             }

@@ -3,7 +3,7 @@
 //! Sources: time/sleep.go (`Timer`, `AfterFunc`), runtime/time.go (`timer`, `timeTimer`). Their types have fields with
 //! names, so no offsets are needed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::addr::Addr;
@@ -49,6 +49,8 @@ struct Offsets {
 struct Group {
     timers: Vec<Addr>,
     due: Vec<u64>,
+    /// What the functions get: channels, if they send the time.
+    channels: HashSet<Addr>,
 }
 
 /// Returns a finding for the largest group of pending timers.
@@ -73,6 +75,7 @@ pub(super) fn finding(go: &Go<'_>, retained: Option<&dyn RetainedSizes>) -> Opti
             let group = groups.entry((function, called, r.u64(at.period) > 0)).or_default();
             group.timers.push(object.addr);
             group.due.push(when);
+            group.channels.insert(r.ptr(at.argument + 8));
         });
     }
     let ((function, called, repeats), mut group) = groups.into_iter().max_by_key(|(_, group)| group.timers.len())?;
@@ -88,7 +91,13 @@ pub(super) fn finding(go: &Go<'_>, retained: Option<&dyn RetainedSizes>) -> Opti
         None => String::new(),
     };
     let place = go.allocation_profile().and_then(|profile| profile.sites.iter().find_map(place));
-    let place = place.map_or_else(String::new, |place| format!(", made in {place}"));
+    let place = place.map_or_else(
+        || {
+            let waiter = go.waiter_on(&group.channels);
+            waiter.map_or_else(String::new, |waiter| format!("; {waiter} waits for one of them"))
+        },
+        |place| format!(", made in {place}"),
+    );
     let what = match (&*function, repeats) {
         (SENDS, false) => "timers (time.After, time.NewTimer: each with a chan time.Time)".to_owned(),
         (SENDS, true) => "tickers (time.NewTicker: each with a chan time.Time)".to_owned(),

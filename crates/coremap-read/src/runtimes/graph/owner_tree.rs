@@ -339,7 +339,8 @@ mod tests {
         let retained = Retained::find(Graph::new(&heap), &roots, &budget, |_| {}).unwrap();
         let mut none = |_| TypeRole::Program;
         let tree =
-            OwnerTree::find(&retained.live, &[vec![at(0)], vec![at(1), at(5)]], None, &[], &[], &mut none, &budget).unwrap();
+            OwnerTree::find(&retained.live, &[vec![at(0)], vec![at(1), at(5)]], None, &[], &[], &mut none, &budget)
+                .unwrap();
         let node = |id| tree.node(at(id)).unwrap();
         assert_eq!(tree.tops(), [Some(node(0)), None, Some(node(5))]);
         assert_eq!(tree.parent(node(1)), Some(Parent::Object(node(0))));
@@ -351,8 +352,8 @@ mod tests {
         let tree = OwnerTree::find(&retained.live, &[vec![at(0)]], None, &[at(1)], &[], &mut none, &budget).unwrap();
         assert_eq!((tree.node(at(2)), tree.bytes(tree.node(at(0)).unwrap())), (None, sum(&[0])));
         // A thread belongs to its own tier, though a static leads to it.
-        let tree =
-            OwnerTree::find(&retained.live, &[vec![at(0)], vec![at(1)]], Some(1), &[], &[], &mut none, &budget).unwrap();
+        let tree = OwnerTree::find(&retained.live, &[vec![at(0)], vec![at(1)]], Some(1), &[], &[], &mut none, &budget)
+            .unwrap();
         assert_eq!(tree.tops(), [tree.node(at(0)), tree.node(at(1))]);
     }
 

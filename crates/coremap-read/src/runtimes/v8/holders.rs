@@ -96,8 +96,7 @@ impl Heap<'_> {
         for global in globals.filter(|global| vm.is(*global, "JS_GLOBAL_OBJECT")) {
             let Some(dictionary) = vm.object(global, vm.offsets.properties) else { continue };
             let words = vm.field(dictionary, 8).and_then(count).unwrap_or(0).min(MAX_GLOBALS);
-            let cells: Vec<u64> =
-                vm.words(dictionary.wrapping_add(16), words).into_iter().filter_map(strong).collect();
+            let cells: Vec<u64> = vm.words(dictionary.wrapping_add(16), words).into_iter().filter_map(strong).collect();
             let mut found = false;
             for cell in cells.into_iter().filter(|cell| vm.is(*cell, "PROPERTY_CELL")) {
                 found = true;
@@ -127,7 +126,9 @@ impl Heap<'_> {
             let Some(parts) = vm.scope(scope).filter(|parts| parts.is_function || parts.is_module) else { continue };
             // The function around a module's source is called from no other function of the program.
             let outer = vm.object(context, PREVIOUS);
-            let is_outermost = outer.and_then(|outer| vm.type_of(outer)).is_some_and(|number| number == vm.native_context() || number == vm.script_context());
+            let is_outermost = outer
+                .and_then(|outer| vm.type_of(outer))
+                .is_some_and(|number| number == vm.native_context() || number == vm.script_context());
             let Some(script) = self.script_of_context(context).filter(|_| is_outermost || parts.is_module) else {
                 continue;
             };
@@ -144,7 +145,7 @@ impl Heap<'_> {
                 else {
                     continue;
                 };
-                let name: Arc<str> = 
+                let name: Arc<str> =
                     format!("module variable {name} ({}{})", file_name(&script), self.isolate_text(context)).into();
                 if out.roots.len() < limits::MAX_V8_LISTED {
                     out.roots.push(StaticRoot { name, object: Addr::new(value), library });

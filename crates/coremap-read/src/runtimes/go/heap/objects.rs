@@ -83,7 +83,10 @@ impl<'p> GoHeap<'p> {
             TypedBy::One(of) | TypedBy::Array(of) => of,
         };
         let name = &self.types.get(of)?.name;
-        Some(field(&self.types, of, offset, MAX_DEPTH).map_or_else(|| name.to_string(), |field| format!("{name}.{field}")))
+        Some(
+            field(&self.types, of, offset, MAX_DEPTH)
+                .map_or_else(|| name.to_string(), |field| format!("{name}.{field}")),
+        )
     }
 
     /// Size of a value of this kind.

@@ -37,7 +37,11 @@ fn finding(heap: &Heap<'_>, agent: u64, waiting: u64) -> Finding {
     let severity = if waiting >= MANY { Severity::Warning } else { Severity::Info };
     let finding = Finding::new("requests", severity, text, "requests and sockets of the Agent object");
     let agent = Addr::new(agent);
-    finding.known(Confidence::Exact).held(agent, " is this Agent.").more(format!("gcroot {agent}")).fingerprinted("Agent")
+    finding
+        .known(Confidence::Exact)
+        .held(agent, " is this Agent.")
+        .more(format!("gcroot {agent}"))
+        .fingerprinted("Agent")
 }
 
 /// Sum of the lengths of the arrays in a property's object, which has one for each host.

@@ -103,7 +103,8 @@ pub(in crate::runtimes::v8) fn pending(heap: &Heap<'_>, census: &Census) -> Vec<
     let of_call = |(i, call): (usize, &Pending)| Some((vm.object(call.generator, generator::PROMISE)?, i));
     let calls: HashMap<u64, usize> = out.iter().enumerate().filter_map(of_call).collect();
     for i in 0..out.len() {
-        let Some(inner) = out.get(i).and_then(|call| calls.get(&call.promise?).copied()).filter(|inner| *inner != i) else {
+        let Some(inner) = out.get(i).and_then(|call| calls.get(&call.promise?).copied()).filter(|inner| *inner != i)
+        else {
             continue;
         };
         if let Some(call) = out.get_mut(inner) {

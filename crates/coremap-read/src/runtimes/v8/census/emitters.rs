@@ -85,7 +85,8 @@ fn target_events(heap: &Heap<'_>, target: u64) -> Vec<Event> {
     let vm = &*heap.vm;
     let map = vm.own(target, TARGET_EVENTS).and_then(strong).filter(|map| vm.is(*map, "JS_MAP"));
     let Some(table) = map.and_then(|map| vm.object(map, table::OF_MAP)) else { return Vec::new() };
-    let words = vm.words(table.wrapping_add(table::FIRST), vm.field(table, 8).and_then(number).unwrap_or(0).min(MAX_EVENTS));
+    let words =
+        vm.words(table.wrapping_add(table::FIRST), vm.field(table, 8).and_then(number).unwrap_or(0).min(MAX_EVENTS));
     let buckets = words.get(table::BUCKETS).and_then(|word| number(*word)).and_then(|n| usize::try_from(n).ok());
     let entries = buckets.and_then(|n| words.get(table::HEADS.checked_add(n)?..)).unwrap_or_default();
     let of = |entry: &[u64; 3]| {

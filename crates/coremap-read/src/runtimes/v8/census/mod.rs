@@ -91,9 +91,14 @@ impl Census {
             out.async_functions.extend(part.async_functions);
             out.promises.extend(part.promises);
         }
-        for list in
-            [&mut out.timers, &mut out.emitters, &mut out.responses, &mut out.agents, &mut out.async_functions, &mut out.promises]
-        {
+        for list in [
+            &mut out.timers,
+            &mut out.emitters,
+            &mut out.responses,
+            &mut out.agents,
+            &mut out.async_functions,
+            &mut out.promises,
+        ] {
             list.sort_unstable();
             list.truncate(limits::MAX_V8_LISTED);
         }
@@ -152,7 +157,17 @@ fn has_events(vm: &Vm<'_>, map: u64) -> bool {
 
 /// Names of properties that limit a collection of the same object.
 const LIMITS: [&str; 12] = [
-    "max", "maxSize", "maxEntries", "maxItems", "maxLength", "maxKeys", "limit", "capacity", "cap", "maxsize", "bound",
+    "max",
+    "maxSize",
+    "maxEntries",
+    "maxItems",
+    "maxLength",
+    "maxKeys",
+    "limit",
+    "capacity",
+    "cap",
+    "maxsize",
+    "bound",
     "most",
 ];
 

@@ -86,7 +86,13 @@ impl WaitFacts for V8<'_> {
                 ..WaitFact::default()
             });
             let caller = chain.get(1).and_then(|outer| name(outer.shared));
-            Some(TaskFact { address: Addr::new(call.generator), place: name(call.shared), caller, wait, ..TaskFact::default() })
+            Some(TaskFact {
+                address: Addr::new(call.generator),
+                place: name(call.shared),
+                caller,
+                wait,
+                ..TaskFact::default()
+            })
         });
         let handled = served.handlers.iter().map(|(response, shared)| {
             let place = Some(super::function_text(heap, *shared, None));
