@@ -123,9 +123,13 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
                     // The parts of a collection are its own business.
                     let is_collection = self.role(self.tree.kind(at)) == TypeRole::Collection;
                     let is_hub = self.role(self.tree.kind(at)) == TypeRole::Hub;
+                    let is_named = self.runtime.names_entries(self.tree.kind(at));
                     let name = self.roots.name(root).and_then(of_static).map(|name| match &link {
                         // An attribute of a class.
                         Some(inner) if is_hub && inner.starts_with("[\"") => format!("{name}.{}", plain(inner)),
+                        Some(inner) if is_named && is_field(inner) && !INNER.contains(&plain(inner)) => {
+                            format!("{name} → {}", plain(inner))
+                        }
                         // An entry of an instance's dict is its attribute.
                         Some(inner) if !is_collection && (!inner.starts_with('[') || inner.starts_with("[\"")) => {
                             format!("{name} ({kind}) → {}", plain(inner))
@@ -211,6 +215,9 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
         })
     }
 }
+
+/// Links of a runtime's own to where an object has its entries.
+const INNER: [&str; 2] = ["properties", "elements"];
 
 /// Whether a link is a field rather than an element.
 fn is_field(link: &str) -> bool {

@@ -272,6 +272,11 @@ pub trait ManagedRuntime: Sync {
         TypeRole::Program
     }
 
+    /// Whether the program itself named the entries of a collection of this type: a JavaScript object.
+    fn names_entries(&self, _kind: TypeIndex) -> bool {
+        false
+    }
+
     /// The object whose name an entry of a runtime's table has: the thread-local variable of a value. `None` for
     /// others.
     fn named_by(&self, _entry: Addr) -> Option<Addr> {

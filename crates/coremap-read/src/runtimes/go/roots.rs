@@ -25,6 +25,18 @@ const MAX_STATIC_STEPS: usize = 4;
 /// Maximum size of a static struct without a symbol, in bytes.
 const MAX_STATIC: u64 = 4096;
 
+/// Symbols of the linker for bounds of sections, which are no variables.
+const MARKERS: [&str; 8] = [
+    "runtime.bss",
+    "runtime.ebss",
+    "runtime.data",
+    "runtime.edata",
+    "runtime.noptrbss",
+    "runtime.enoptrbss",
+    "runtime.noptrdata",
+    "runtime.enoptrdata",
+];
+
 /// Beginning of the names of the runtime's own packages.
 const RUNTIME: &str = "runtime.";
 
@@ -131,6 +143,7 @@ fn owner(
     let (mut at, mut inside) = (word, false);
     for _ in 0..MAX_STATIC_STEPS {
         let symbol = symbols.resolve_data(at);
+        let symbol = symbol.filter(|symbol| !MARKERS.contains(&&*symbol.name));
         let named = symbol.as_ref().filter(|symbol| !symbol.name.contains("..stmp_"));
         let distance = named.map(|symbol| symbol.offset);
         let target = targets.range(..=at).next_back().filter(|(target, _)| {

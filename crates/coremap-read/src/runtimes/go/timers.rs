@@ -44,6 +44,9 @@ struct Offsets {
     argument: u64,
 }
 
+/// What timers call: their function, the function of the program that this starts, and whether they repeat.
+type Called = (Arc<str>, Option<Arc<str>>, bool);
+
 /// One kind of timers.
 #[derive(Default)]
 struct Group {
@@ -57,7 +60,7 @@ struct Group {
 pub(super) fn finding(go: &Go<'_>, retained: Option<&dyn RetainedSizes>) -> Option<Finding> {
     let heap = go.objects()?;
     let mut kinds: HashMap<TypeIndex, Option<(Offsets, u64)>> = HashMap::new();
-    let mut groups: BTreeMap<(Arc<str>, Option<Arc<str>>, bool), Group> = BTreeMap::new();
+    let mut groups: BTreeMap<Called, Group> = BTreeMap::new();
     let mut walker = heap.walker();
     for part in heap.ranges() {
         walker.walk(part, &mut UnwalkedRanges::default(), &mut |object| {

@@ -157,6 +157,11 @@ impl Heap<'_> {
         out
     }
 
+    /// Whether a type is that of plain objects, whose properties are entries with names.
+    pub(super) fn is_plain_object(&self, kind: TypeIndex) -> bool {
+        self.known.get(kind).is_some_and(|row| row.category == Category::Object && &*row.name == "Object")
+    }
+
     /// The part that a type plays.
     pub(super) fn role(&self, kind: TypeIndex) -> TypeRole {
         let Some(row) = self.known.get(kind) else { return TypeRole::Library };

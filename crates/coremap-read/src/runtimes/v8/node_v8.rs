@@ -175,6 +175,10 @@ impl ManagedRuntime for V8<'_> {
         })
     }
 
+    fn names_entries(&self, kind: TypeIndex) -> bool {
+        self.objects().is_plain_object(kind)
+    }
+
     fn counts_buffers(&self) -> bool {
         true
     }

@@ -117,7 +117,7 @@ impl WaitFacts for Go<'_> {
                 (Waited::Channels(all), _) if all.iter().any(|channel| objects.contains(&channel.at)) => continue,
                 (Waited::Poll, _) => {
                     let inner = frames.iter().flat_map(|frame| &frame.place.all).map(|(a, _)| &a.method.name);
-                    let call = inner.filter(|name| name.starts_with("net.(*")).last();
+                    let call = inner.rev().find(|name| name.starts_with("net.(*"));
                     call.map_or_else(
                         || "a file or socket (IO wait)".to_owned(),
                         |call| format!("a socket (IO wait in {call})"),

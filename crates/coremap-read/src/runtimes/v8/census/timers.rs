@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::addr::Addr;
 use crate::facts::{Finding, Severity};
+use crate::limits;
 use crate::map::Confidence;
-use crate::runtimes::api::RetainedSizes;
+use crate::runtimes::api::{Heap as _, RetainedSizes};
 use crate::runtimes::v8::census::{Census, boolean, function_text, is_own, kept, maker, stores_below, unbound};
 use crate::runtimes::v8::heap::Heap;
 use crate::runtimes::v8::vm::{smi, strong};
@@ -54,7 +55,15 @@ pub(super) fn findings(heap: &Heap<'_>, census: &Census, retained: Option<&dyn R
         let closures: Vec<u64> = timers.iter().map(|(_, callback)| *callback).collect();
         let made = closures.first().and_then(|closure| maker(heap, *closure));
         let objects: Vec<Addr> = timers.iter().map(|(timer, _)| Addr::new(*timer)).collect();
-        let arguments: Vec<u64> = timers.iter().flat_map(|(timer, _)| arguments(heap, *timer)).collect();
+        let mut arguments: Vec<u64> = timers.iter().flat_map(|(timer, _)| arguments(heap, *timer)).collect();
+        // A store of AsyncLocalStorage is a property of the timer.
+        let mut reader = heap.reader();
+        for (timer, _) in &timers {
+            reader.each(*timer, |_, to| {
+                arguments.push(to);
+                arguments.len() < limits::MAX_V8_LISTED
+            });
+        }
         let kept = kept(heap, &closures, &arguments);
         let own: Vec<Addr> = kept.iter().flat_map(|(.., objects)| objects.iter().copied()).collect();
         let bytes = retained.map(|sizes| sizes.sum_of(&objects).max(sizes.sum_of(&own)));

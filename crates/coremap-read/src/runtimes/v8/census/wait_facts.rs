@@ -16,6 +16,10 @@ const IDLE: [&str; 4] = ["PlatformWorkerThread", "WorkerThreadsTaskRunner", "Del
 /// Parts of names of V8's functions that match regular expressions.
 const REGEXP: [&str; 3] = ["RegExp", "Regexp", "Irregexp"];
 
+/// Built-in functions of regular expressions.
+const OF_REGEXP: [&str; 7] =
+    ["exec", "test", "[Symbol.match]", "[Symbol.matchAll]", "[Symbol.replace]", "[Symbol.search]", "[Symbol.split]"];
+
 /// Maximum number of variables of a context.
 const MAX_VARIABLES: u64 = 1024;
 
@@ -127,6 +131,8 @@ impl WaitFacts for V8<'_> {
             library.take_while(|frame| !frame.own).last().map(|frame| name(frame).to_owned())
         };
         let library = library().filter(|name| !name.is_empty());
+        let is_builtin = |name: &String| OF_REGEXP.contains(&name.as_str());
+        let is_regexp = is_regexp || library.as_ref().is_some_and(is_builtin);
         match (is_regexp, library) {
             (true, Some(method)) => Some(format!("a regular expression ({method})")),
             (true, None) => Some("a regular expression".to_owned()),
