@@ -1,12 +1,14 @@
 //! Findings with one cause become one.
 
-use crate::causes::finalizers;
+use crate::causes::{finalizers, mechanisms};
 use crate::report::{Finding, Severity};
 
 /// Joins findings, so that no two say the same.
 pub(crate) fn join(findings: &mut Vec<Finding>) {
     stack_overflow(findings);
     out_of_memory(findings);
+    mechanisms::join(findings);
+    memory_limit(findings);
     finalizers::join(findings);
     fragmentation(findings);
     native_blocks(findings);
@@ -27,6 +29,16 @@ fn collector_off(findings: &mut Vec<Finding>) {
     let is_warning = |finding: &Finding| finding.severity == Severity::Warning;
     if findings.iter().any(|finding| finding.id == "collector-off" && is_warning(finding)) {
         findings.retain(|finding| finding.id != "collector-off" || is_warning(finding));
+    }
+}
+
+/// A heap at its limit, and the largest holder.
+fn memory_limit(findings: &mut [Finding]) {
+    let holder = findings.iter().filter(|finding| finding.id == "retained").max_by_key(|finding| finding.bytes);
+    let Some(text) = holder.map(|holder| holder.text.clone()) else { return };
+    let at_limit = |finding: &&mut Finding| finding.id == "memory-limit" && finding.severity > Severity::Info;
+    if let Some(finding) = findings.iter_mut().find(at_limit) {
+        finding.text.push_str(&format!(" Largest holder: {text}"));
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `finalizers` | a finalizer that does not go on |
 //! | `running` | threads that run, and users of collections |
 //! | `holders` | who holds memory, what it consists of, and names of objects by the program's own fields |
+//! | `mechanisms` | timers, listeners and suspended calls, with the holder of the same bytes |
 //! | `native_holders` | malloc's memory with its holder, and what nobody holds |
 //! | `native_owner`, `native_lost` | native memory that managed objects point at; blocks that nothing points at |
 //! | `sizing` | managed heaps that are mostly free |
@@ -35,6 +36,7 @@ mod frames;
 pub(crate) mod holders;
 mod joins;
 pub(crate) mod last_words;
+pub(crate) mod mechanisms;
 pub(crate) mod native;
 pub(crate) mod native_holders;
 pub(crate) mod native_lost;

@@ -98,9 +98,9 @@ const FAMILIES: &[(&str, Family, Severity)] = &[
     ("caches", Family::Retained, Severity::Info),
     ("containers", Family::Retained, Severity::Info),
     ("exceptions", Family::Retained, Severity::Info),
-    ("timers", Family::Retained, Severity::Info),
-    ("listeners", Family::Retained, Severity::Info),
-    ("async-chains", Family::Retained, Severity::Info),
+    ("timers", Family::Retained, Severity::Warning),
+    ("listeners", Family::Retained, Severity::Warning),
+    ("async-chains", Family::Retained, Severity::Warning),
     ("native-owner", Family::Native, Severity::Info),
     ("malloc-equal-blocks", Family::Native, Severity::Info),
     ("malloc-large-block", Family::Native, Severity::Info),
@@ -118,6 +118,9 @@ const FAMILIES: &[(&str, Family, Severity)] = &[
     ("no-problem", Family::Verdict, Severity::Info),
     ("not-judged", Family::Verdict, Severity::Info),
 ];
+
+/// Findings on mechanisms: they explain memory better than its holder does.
+pub(crate) const MECHANISMS: [&str; 3] = ["timers", "listeners", "async-chains"];
 
 /// Minimum share of the live bytes, in percent, and minimum bytes, of one holder without a bound to be a warning.
 pub(crate) const HOLDER_SHARE: u64 = 30;
@@ -163,20 +166,31 @@ fn shadowed(findings: &[Finding]) -> u64 {
     named.filter(|f| f.id != "native-buffers").filter_map(|f| f.bytes).max().unwrap_or(0).saturating_mul(2)
 }
 
+/// Bytes up to which holders come after mechanisms: twice what the largest mechanism retains, because it is most of the
+/// same memory.
+fn explained(findings: &[Finding]) -> u64 {
+    let of = findings.iter().filter(|f| MECHANISMS.contains(&f.id)).filter_map(|f| f.bytes).max();
+    of.unwrap_or(0).saturating_mul(2)
+}
+
 /// Sorts by severity, then family, then bytes. `weight`: the bytes that count. `last`: findings that a user can do
 /// little about, last among notes. Equal findings keep their order.
 pub(crate) fn sort(findings: &mut [Finding], weight: impl Fn(&Finding) -> u64, last: impl Fn(&Finding) -> bool) {
     let shadowed = shadowed(findings);
+    let explained = explained(findings);
     findings.sort_by_key(|f| {
         // What is not exhausted is only counted.
         let family = match family(f.id) {
             Family::Exhausted if f.severity == Severity::Info => Family::Note,
+            // Calls that never end are wrong however little they retain.
+            Family::Retained if f.id == "async-chains" => Family::Retained,
             Family::Lost | Family::Retained | Family::Native | Family::Sizing if is_small(f) => Family::Note,
             family => family,
         };
         let late = family == Family::Note && last(f)
             || family == Family::Native && NAMELESS.contains(&f.id) && f.bytes.unwrap_or(0) <= shadowed;
-        (Reverse(f.severity), family, late, Reverse(weight(f)))
+        let explained = f.id == "retained" && f.bytes.unwrap_or(0) <= explained;
+        (Reverse(f.severity), family, late, explained, Reverse(weight(f)))
     });
 }
 

@@ -45,7 +45,25 @@ pub(super) fn running(scene: &Scene) -> Vec<Finding> {
         let finding = Finding::new(id, Severity::Info, text, "innermost frames; no wait");
         Some(finding.known(Confidence::Derived).more("threads --group").fingerprinted(*place))
     };
-    all.iter().take(MOST).filter_map(of_place).collect()
+    let mut out: Vec<Finding> = all.iter().take(MOST).filter_map(of_place).collect();
+    out.extend(scene.parties.iter().filter_map(blocked_loop));
+    out
+}
+
+/// A thread in a synchronous call, while the loop that it serves waits.
+fn blocked_loop(party: &Party) -> Option<Finding> {
+    let what = party.serves.filter(|_| party.activity != Some(Activity::Runs))?;
+    let place = party.place.as_ref()?;
+    let call = party.callee.as_ref().map_or_else(String::new, |callee| format!("{callee}, called by "));
+    let at = party.source.as_ref().map_or_else(String::new, |at| format!(" ({at})"));
+    let doing = party.activity.map_or("waits", Activity::words);
+    let text = format!(
+        "Thread {} {doing} in a synchronous call: {call}{}{at}. The {what} does not turn until it returns.",
+        party.full_name(),
+        party.stack()
+    );
+    let finding = Finding::new("event-loop", Severity::Info, text, "innermost frames, and the system call");
+    Some(finding.known(Confidence::Derived).more("threads --group").fingerprinted(place))
 }
 
 /// What all of these threads call, where it is one thing.

@@ -37,7 +37,8 @@ pub(super) fn absent(session: &Session<'_>, namer: &Namer<'_, '_, '_, '_>, holde
             }
             let children = namer.tree.children(node);
             let below: u64 = children.iter().map(|child| namer.tree.bytes(*child)).saturating_sum();
-            let own = bytes.saturating_sub(below);
+            let outside = namer.outside.get(&node).map_or(0, |(_, bytes)| *bytes);
+            let own = bytes.saturating_sub(below).saturating_sub(outside);
             let is_soft = namer.names.heap.is_soft_reference(namer.tree.kind(node));
             if is_soft && !below_soft {
                 sum.soft = sum.soft.saturating_add(below);

@@ -55,24 +55,37 @@ pub(crate) fn holders<'g>(
 ) -> Result<Holders, GraphError> {
     let roots = NamedRoots::of(rooted, names);
     let mut roles = HashMap::new();
+    let outside: Vec<(Addr, u64)> = match rooted.runtime.counts_buffers() {
+        true => rooted.runtime.buffers().iter().map(|buffer| (buffer.object, buffer.range.len())).collect(),
+        false => Vec::new(),
+    };
     let mut role = |kind| *roles.entry(kind).or_insert_with(|| rooted.runtime.type_role(kind));
     let tree = OwnerTree::find(
         &retained.live,
         &roots.tiers(),
         Some(roots::THREADS),
         &roots.containers,
+        &outside,
         &mut role,
         &retained.budget,
     )?;
     let mut namer = Namer::new(&tree, &roots, names, rooted.runtime);
+    for (object, bytes) in outside {
+        if let Some(node) = tree.node(object) {
+            let (buffers, sum) = namer.outside.entry(node).or_default();
+            *buffers += 1;
+            *sum = sum.saturating_add(bytes);
+        }
+    }
+    let live = retained.total.size.saturating_add(namer.outside_sum());
     let owners = objects.iter().filter_map(|at| Some((*at, namer.holders(namer.tree.node(*at)?)?))).collect();
     let labels = wanted.iter().filter_map(|at| Some((*at, namer.label(*at)?))).collect();
-    let found = descent::find(&mut namer, retained.total.size);
+    let found = descent::find(&mut namer, live);
     let absent = absent::absent(session, &namer, &found);
     let not_there = not_there(session);
     let (mut findings, mut users) = (Vec::new(), Vec::new());
     for (holder, absent) in found.iter().zip(absent) {
-        if let Some(finding) = sentence::finding(&mut namer, holder, retained, rooted, (absent, not_there)) {
+        if let Some(finding) = sentence::finding(&mut namer, holder, live, rooted, (absent, not_there)) {
             users.push((findings.len(), sentence::users(&mut namer, holder, rooted)));
             findings.push(finding);
         }

@@ -20,6 +20,8 @@ pub(super) struct Namer<'n, 't, 'r, 'g> {
     pub(super) roots: &'t NamedRoots,
     pub(super) names: &'n mut ObjectNames<'g>,
     pub(super) runtime: &'t dyn ManagedRuntime,
+    /// Number and bytes of the buffers outside of the heap that nodes own.
+    pub(super) outside: HashMap<TreeNode, (u64, u64)>,
     roles: HashMap<TypeIndex, TypeRole>,
 }
 
@@ -30,7 +32,29 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
         names: &'n mut ObjectNames<'g>,
         runtime: &'t dyn ManagedRuntime,
     ) -> Self {
-        Namer { tree, roots, names, runtime, roles: HashMap::new() }
+        Namer { tree, roots, names, runtime, outside: HashMap::new(), roles: HashMap::new() }
+    }
+
+    /// Bytes of all buffers outside of the heap.
+    pub(super) fn outside_sum(&self) -> u64 {
+        self.outside.values().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    }
+
+    /// Number and bytes of the buffers outside of the heap that some nodes and all below own.
+    pub(super) fn outside_of(&self, nodes: &[TreeNode]) -> (u64, u64) {
+        if self.outside.is_empty() {
+            return (0, 0);
+        }
+        let (mut count, mut sum) = (0_u64, 0_u64);
+        let mut open = nodes.to_vec();
+        // Each node of a tree is visited once.
+        while let Some(node) = open.pop() {
+            if let Some((buffers, bytes)) = self.outside.get(&node) {
+                (count, sum) = (count.saturating_add(*buffers), sum.saturating_add(*bytes));
+            }
+            open.extend(self.tree.children(node));
+        }
+        (count, sum)
     }
 
     pub(super) fn role(&mut self, kind: TypeIndex) -> TypeRole {
@@ -99,9 +123,13 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
                     // The parts of a collection are its own business.
                     let is_collection = self.role(self.tree.kind(at)) == TypeRole::Collection;
                     let is_hub = self.role(self.tree.kind(at)) == TypeRole::Hub;
+                    let is_named = self.runtime.names_entries(self.tree.kind(at));
                     let name = self.roots.name(root).and_then(of_static).map(|name| match &link {
                         // An attribute of a class.
                         Some(inner) if is_hub && inner.starts_with("[\"") => format!("{name}.{}", plain(inner)),
+                        Some(inner) if is_named && is_field(inner) && !INNER.contains(&plain(inner)) => {
+                            format!("{name} → {}", plain(inner))
+                        }
                         // An entry of an instance's dict is its attribute.
                         Some(inner) if !is_collection && (!inner.starts_with('[') || inner.starts_with("[\"")) => {
                             format!("{name} ({kind}) → {}", plain(inner))
@@ -187,6 +215,9 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
         })
     }
 }
+
+/// Links of a runtime's own to where an object has its entries.
+const INNER: [&str; 2] = ["properties", "elements"];
 
 /// Whether a link is a field rather than an element.
 fn is_field(link: &str) -> bool {

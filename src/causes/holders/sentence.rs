@@ -14,12 +14,15 @@ use crate::causes::ranking;
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
 use crate::runtimes::api::TypeRole;
-use crate::runtimes::graph::{Parent, Retained, TreeNode};
-use crate::units::{exact, round};
+use crate::runtimes::graph::{Parent, TreeNode};
+use crate::units::{count, exact, round};
 
 /// Maximum number of types named below the elements, and of steps of the way.
 const TYPES: usize = 2;
 const WAY: usize = 6;
+
+/// Minimum number of bytes outside of the heap that a sentence mentions.
+const LARGE_OUTSIDE: u64 = 1 << 20;
 
 /// Minimum share of a holder's bytes, in percent, of a type below the elements that is named.
 const SHARE: u64 = 10;
@@ -27,12 +30,11 @@ const SHARE: u64 = 10;
 pub(super) fn finding(
     namer: &mut Namer<'_, '_, '_, '_>,
     holder: &Holder,
-    retained: &Retained<'_>,
+    live: u64,
     rooted: &RuntimeRoots<'_>,
     (absent, not_there): (Absent, &str),
 ) -> Option<Finding> {
     let (&top, &container) = holder.top.first().zip(holder.container.first())?;
-    let live = retained.total.size;
     let complete = rooted.not_read.is_empty();
     let root = root_text(namer, top);
     let field = namer.holder(container).or_else(|| namer.holder(top));
@@ -77,7 +79,18 @@ pub(super) fn finding(
     let inner = format!("{inner}{}", heaviest(namer, holder));
     let limited = limited(namer, holder);
     let limit = limited.as_ref().map_or_else(String::new, |limit| format!(" It is at its limit ({limit})."));
-    let whole = if complete { "live objects" } else { "the objects reached" };
+    let (buffers, outside) = namer.outside_of(&holder.container);
+    let outside = if outside < LARGE_OUTSIDE { 0 } else { outside };
+    let inner = match outside {
+        0 => inner,
+        bytes => format!("{inner}; {} of it outside of the heap, in {}", round(bytes), count(buffers, "buffer")),
+    };
+    let whole = match (complete, outside) {
+        (true, 0) => "live objects",
+        (false, 0) => "the objects reached",
+        (true, _) => "live objects and their buffers",
+        (false, _) => "the objects reached and their buffers",
+    };
     let share = holder.bytes.saturating_mul(100).checked_div(live).unwrap_or(0);
     let (bytes, parts) = (holder.bytes.saturating_sub(absent.untouched), parts(absent, not_there));
     let text =
@@ -93,7 +106,10 @@ pub(super) fn finding(
         evidence.push_str(&format!("; not read: {}", rooted.not_read.join(", ")));
     }
     let finding = Finding::new("retained", severity, text, evidence).about(bytes);
-    let finding = finding.known(Confidence::Derived).more(format!("gcroot {address}")).within("managed-heap");
+    let finding = finding.known(Confidence::Derived).more(format!("gcroot {address}"));
+    // Buffers are blocks of malloc.
+    let within = if outside.saturating_mul(2) > holder.bytes { "malloc" } else { "managed-heap" };
+    let finding = finding.within(within);
     let element = main.map(|main| namer.type_name(main.0).to_string()).unwrap_or_default();
     Some(finding.fingerprinted(format!("{} {element}", field.unwrap_or(root))))
 }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::addr::Addr;
 use crate::map::Confidence;
 use crate::words::words;
 
@@ -44,6 +45,21 @@ pub struct Finding {
     pub within: Option<&'static str>,
     /// Stable identity without addresses: id, then type, method or holder. Equal in two cores of one program.
     pub fingerprint: Option<String>,
+    /// An object whose holder belongs into the sentence.
+    #[serde(skip)]
+    pub held: Option<HeldObject>,
+    /// Name of that holder.
+    #[serde(skip)]
+    pub holder: Option<String>,
+}
+
+/// An object that a finding is about, and the sentence that names its holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldObject {
+    /// The object.
+    pub object: Addr,
+    /// The sentence after the name of the holder: ` has what settles them.`
+    pub sentence: &'static str,
 }
 
 impl Finding {
@@ -74,6 +90,12 @@ impl Finding {
     #[must_use]
     pub fn fingerprinted(self, what: impl AsRef<str>) -> Finding {
         Finding { fingerprint: Some(format!("{}: {}", self.id, what.as_ref())), ..self }
+    }
+
+    /// Has the name of an object's holder added, before `sentence`.
+    #[must_use]
+    pub fn held(self, object: Addr, sentence: &'static str) -> Finding {
+        Finding { held: Some(HeldObject { object, sentence }), ..self }
     }
 
     /// Sets the command that shows more, without the path of the core.

@@ -15,7 +15,7 @@ mod timer;
 
 pub use code::InlinedRow;
 pub use executor::{ExecutorRow, QueuedRow};
-pub use finding::{Finding, Severity};
+pub use finding::{Finding, HeldObject, Severity};
 pub use last_words::{InvolvedBlockRow, LastWordsRow, OperandRow};
 pub use name::Name;
 pub use name::Shown;

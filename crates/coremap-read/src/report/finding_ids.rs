@@ -7,7 +7,7 @@ pub const FINDING_IDS: &[(&str, &str)] = &[
     ("allocator", "Memory of an allocator other than the C library's: jemalloc, tcmalloc, mimalloc."),
     ("anonymous", "Anonymous memory with no known owner, described by its contents."),
     ("anonymous-blocks", "Many equal blocks of anonymous memory, as a leak of mappings leaves them."),
-    ("async-chains", "Thousands of pending async methods."),
+    ("async-chains", "Many pending async methods or promises, and who can settle them."),
     ("biggest-objects", "The largest single objects of a Python process, and what refers to them."),
     ("blocked-holder", "A thread that others wait for and that does not go on, or a pool whose workers are all busy."),
     ("cached-stacks", "Stacks that glibc caches after their threads ended."),

@@ -69,7 +69,7 @@ fn timers_of(row: &TypeRow, dead: Option<Tally>) -> Option<Finding> {
         Some(_) => format!("{} timers are active or were not disposed.", exact(objects)),
         None => format!("{} timers are active, were not disposed, or are not collected yet.", exact(objects)),
     };
-    let finding = Finding::new("timers", Severity::Warning, text, format!("{checked} of type {TIMER}"));
+    let finding = Finding::new("timers", Severity::Info, text, format!("{checked} of type {TIMER}"));
     let more = format!("gcroot --type {}", quoted(&whole_name(TIMER)));
     Some(finding.about(bytes).more(more).within("managed-heap"))
 }
@@ -128,7 +128,7 @@ pub(in crate::commands) fn of_session(
         let most = chains.chains.first();
         let most = most.map_or_else(String::new, |c| format!("; {} of them wait for {}", exact(c.count), c.awaiting));
         let text = format!("{} chains of async methods are pending{most}.", exact(chains.total));
-        out.push(Finding::new("async-chains", Severity::Warning, text, "state machines on the heap").more("async"));
+        out.push(Finding::new("async-chains", Severity::Info, text, "state machines on the heap").more("async"));
     } else if let Some(text) = chains.chains.iter().find_map(of_peers) {
         out.push(Finding::new("async-chains", Severity::Info, text, "state machines on the heap").more("async"));
     }

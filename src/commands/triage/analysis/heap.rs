@@ -7,6 +7,7 @@ use crate::addr::Addr;
 use crate::analysis::graph_sizes::GraphSizes;
 use crate::analysis::roots::{RuntimeRoots, Unreached, with_retained};
 use crate::causes::holders::{self, Holders};
+use crate::causes::mechanisms;
 use crate::causes::native_owner::{self, Owned};
 use crate::causes::sizing::sizing;
 use crate::causes::{self, Scene};
@@ -117,12 +118,16 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
                 findings.extend(of_objects(own, Some(&sizes), budget).into_iter().flatten());
                 walked.push(rooted.id);
             }
+            mechanisms::judge(&mut findings, retained.total.size);
+            let mut owners = owners.clone();
+            owners.extend(mechanisms::held(&findings));
             keepers.push_str(&buffers::keepers(rooted, retained, names));
             match holders::holders(session, retained, names, rooted, &wanted, &owners) {
                 Ok(Holders { findings: mut of_holders, labels: of_objects, owners, users }) => {
                     if let Some(scene) = &found.scene {
                         causes::add_users(scene, &mut of_holders, &users, rooted.runtime.wait_facts());
                     }
+                    mechanisms::name_holders(&mut findings, &owners);
                     findings.extend(of_holders);
                     labels.extend(of_objects);
                     held_by.extend(owners);

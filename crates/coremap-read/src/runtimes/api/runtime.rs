@@ -132,6 +132,11 @@ pub trait ManagedRuntime: Sync {
         &[]
     }
 
+    /// Whether buffers count as memory of their objects in the question who holds memory.
+    fn counts_buffers(&self) -> bool {
+        false
+    }
+
     /// The buffer that contains `addr`. Unlike `buffers`, this includes buffers inside the heap if the runtime
     /// separates them from objects.
     fn buffer_of(&self, addr: Addr) -> Option<OwnedBuffer> {
@@ -265,6 +270,11 @@ pub trait ManagedRuntime: Sync {
     /// The part that a type plays in the question who holds memory.
     fn type_role(&self, _kind: TypeIndex) -> TypeRole {
         TypeRole::Program
+    }
+
+    /// Whether the program itself named the entries of a collection of this type: a JavaScript object.
+    fn names_entries(&self, _kind: TypeIndex) -> bool {
+        false
     }
 
     /// The object whose name an entry of a runtime's table has: the thread-local variable of a value. `None` for

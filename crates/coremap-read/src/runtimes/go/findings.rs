@@ -4,7 +4,7 @@ use crate::facts::{Finding, Severity};
 use crate::image::file_name;
 use crate::map::Confidence;
 use crate::runtimes::api::{AllocationSite, KindBytes, ManagedRuntime, MethodRole, RetainedSizes, RuntimeFindings};
-use crate::runtimes::go::Go;
+use crate::runtimes::go::{Go, timers};
 use crate::units::{exact, round};
 
 /// Share of the memory limit, in per cent, that the live objects and the stacks take if the collector can free little.
@@ -17,8 +17,12 @@ const SITES: usize = 3;
 const EXPLAINED: u64 = 10;
 
 impl RuntimeFindings for Go<'_> {
-    fn find(&self, _used: &KindBytes, _retained: Option<&dyn RetainedSizes>) -> Vec<Finding> {
-        [near_limit(self), sites(self)].into_iter().flatten().collect()
+    fn walks(&self) -> bool {
+        true
+    }
+
+    fn find(&self, _used: &KindBytes, retained: Option<&dyn RetainedSizes>) -> Vec<Finding> {
+        [near_limit(self), sites(self), timers::finding(self, retained)].into_iter().flatten().collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::diag::{WarningCode, was_read};
 use crate::facts::RuntimeRow;
@@ -18,7 +19,7 @@ use crate::runtimes::go::goroutines::{self, List};
 use crate::runtimes::go::heap::{Figures, GoHeap, profile};
 use crate::runtimes::go::runtime::{Detection, Runtime, detect};
 use crate::runtimes::go::types::Types;
-use crate::runtimes::go::{roles, roots};
+use crate::runtimes::go::{roles, roots, views};
 use crate::units::count;
 
 /// A Go runtime. Each part is read on first use and stored.
@@ -170,6 +171,14 @@ impl ManagedRuntime for Go<'_> {
 
     fn type_role(&self, kind: TypeIndex) -> TypeRole {
         self.objects().map_or(TypeRole::Program, |heap| roles::role(&api::Heap::type_name(heap, kind), self.module()))
+    }
+
+    fn elements_note(&self, _kind: TypeIndex, elements: &[Addr]) -> Option<String> {
+        views::note(self, elements)
+    }
+
+    fn collection_note(&self, collection: Addr) -> Option<String> {
+        views::note(self, &[collection])
     }
 
     fn code(&self) -> &dyn ManagedCode {

@@ -11,6 +11,7 @@
 //! | `code` | functions, lines and inlining (pclntab); frames of stacks |
 //! | `goroutines` | goroutines: state, stack, what they wait for |
 //! | `heap` | spans, figures of the collector, the heap profile |
+//! | `timers`, `views` | pending timers; slices that use little of their arrays |
 //!
 //! Terms are from Go's sources (src/runtime). docs/go.md describes what is read, from where, and with which confidence.
 
@@ -26,6 +27,8 @@ mod roles;
 mod roots;
 mod runtime;
 mod shape;
+mod timers;
 mod types;
+mod views;
 
 pub use golang::Go;

@@ -3,12 +3,12 @@
 //! Source: runtime/mgcmark.go. The linker writes a mask of pointers for the variables. Stacks are read word by word: what
 //! a dead variable still points at counts too, so these roots may be too many, never too few.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::memory::Memory;
-use crate::native::NativeSymbols;
+use crate::native::{NativeSymbol, NativeSymbols};
 use crate::runtimes::api::{NamedStatics, Root, RootKind, Roots, StaticRoot};
 use crate::runtimes::go::Go;
 use crate::runtimes::go::code::is_program;
@@ -17,6 +17,25 @@ use crate::runtimes::go::record::Record;
 
 /// A package variable.
 const VARIABLE: RootKind = RootKind::Of(0, "variable");
+
+/// Maximum number of such addresses, and of steps from variable to variable.
+const MAX_TARGETS: usize = 1 << 20;
+const MAX_STATIC_STEPS: usize = 4;
+
+/// Maximum size of a static struct without a symbol, in bytes.
+const MAX_STATIC: u64 = 4096;
+
+/// Symbols of the linker for bounds of sections, which are no variables.
+const MARKERS: [&str; 8] = [
+    "runtime.bss",
+    "runtime.ebss",
+    "runtime.data",
+    "runtime.edata",
+    "runtime.noptrbss",
+    "runtime.enoptrbss",
+    "runtime.noptrdata",
+    "runtime.enoptrdata",
+];
 
 /// Beginning of the names of the runtime's own packages.
 const RUNTIME: &str = "runtime.";
@@ -76,11 +95,14 @@ pub(super) fn named(go: &Go<'_>) -> NamedStatics {
     let Some(heap) = go.objects() else { return NamedStatics::default() };
     let symbols = NativeSymbols::new(go.runtime().process);
     let module = go.runtime().build.module.as_deref();
+    let targets = static_targets(go);
     let root = |(at, object): (Addr, Addr)| {
-        let symbol = symbols.resolve_data(at);
+        let (at, symbol, inside) = owner(&symbols, &targets, at);
         let library = symbol.as_ref().is_some_and(|symbol| !is_program(&symbol.name, module));
         let of_runtime = symbol.as_ref().is_some_and(|symbol| symbol.name.starts_with(RUNTIME));
         let name = match &symbol {
+            // A struct that the variable points at is static too.
+            Some(symbol) if inside => format!("variable {}", symbol.name),
             Some(symbol) if symbol.offset == 0 => format!("variable {}", symbol.name),
             Some(symbol) => format!("variable {}+{:#x}", symbol.name, symbol.offset),
             None => format!("variable at {at}"),
@@ -89,6 +111,51 @@ pub(super) fn named(go: &Go<'_>) -> NamedStatics {
         (!of_runtime).then(|| StaticRoot { name: name.into(), object, library })
     };
     NamedStatics { roots: variables(go, heap).into_iter().filter_map(root).collect(), containers: Vec::new() }
+}
+
+/// Addresses in the variables that other variables point at, with the address of such a variable.
+fn static_targets(go: &Go<'_>) -> BTreeMap<Addr, Addr> {
+    let runtime = go.runtime();
+    let sections = [runtime.proof.sections.data, runtime.proof.sections.bss];
+    // `moduledata` has the bounds of the sections, where the first variables are.
+    let module = AddrRange::sized(runtime.found.at, runtime.shape().module.size);
+    let mut out = BTreeMap::new();
+    for section in sections {
+        each_word(runtime.memory(), section, |at, word| {
+            if module.contains(at) {
+                return;
+            }
+            if sections.iter().any(|section| section.contains(word)) && out.len() < MAX_TARGETS {
+                out.entry(word).or_insert(at);
+            }
+        });
+    }
+    out
+}
+
+/// Returns the address and symbol of the variable that a word belongs to, and whether that points at the word's struct:
+/// `var x = &T{}` has its struct in memory without a symbol.
+fn owner(
+    symbols: &NativeSymbols<'_>,
+    targets: &BTreeMap<Addr, Addr>,
+    word: Addr,
+) -> (Addr, Option<NativeSymbol>, bool) {
+    let (mut at, mut inside) = (word, false);
+    for _ in 0..MAX_STATIC_STEPS {
+        let symbol = symbols.resolve_data(at);
+        let symbol = symbol.filter(|symbol| !MARKERS.contains(&&*symbol.name));
+        let named = symbol.as_ref().filter(|symbol| !symbol.name.contains("..stmp_"));
+        let distance = named.map(|symbol| symbol.offset);
+        let target = targets.range(..=at).next_back().filter(|(target, _)| {
+            let behind = at.since(**target);
+            behind < MAX_STATIC && distance.is_none_or(|offset| behind < offset)
+        });
+        match target {
+            Some((_, holder)) if *holder != at => (at, inside) = (*holder, true),
+            _ => return (at, symbol, inside),
+        }
+    }
+    (at, symbols.resolve_data(at), inside)
 }
 
 fn each_word(memory: &dyn Memory, range: AddrRange, mut visit: impl FnMut(Addr, Addr)) {

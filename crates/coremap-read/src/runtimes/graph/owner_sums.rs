@@ -78,7 +78,7 @@ mod tests {
         let budget = MemoryBudget::unbounded();
         let retained = Retained::find(Graph::new(&heap), &roots, &budget, |_| {}).unwrap();
         let mut role = |_| TypeRole::Program;
-        let tree = OwnerTree::find(&retained.live, &[vec![at(0)]], None, &[], &mut role, &budget).unwrap();
+        let tree = OwnerTree::find(&retained.live, &[vec![at(0)]], None, &[], &[], &mut role, &budget).unwrap();
         let node = |id| tree.node(at(id)).unwrap();
         let sum = |ids: &[u32]| ids.iter().map(|id| memory.size(*id)).sum::<u64>();
         assert_eq!([1, 2, 3].map(|id| tree.bytes_before_next(node(id))), [sum(&[1, 4]), sum(&[2, 5]), sum(&[3, 6])]);

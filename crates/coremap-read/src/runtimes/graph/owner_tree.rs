@@ -51,7 +51,8 @@ pub struct OwnerTree<'r, 'g> {
 
 impl<'r, 'g> OwnerTree<'r, 'g> {
     /// Builds the tree. `tiers`: objects of roots. Objects of the tier `reserved` belong to it, whatever an earlier tier
-    /// reaches: threads, which pools and registries refer to. `skip`: objects that lead nowhere.
+    /// reaches: threads, which pools and registries refer to. `skip`: objects that lead nowhere. `outside`: bytes
+    /// outside of the heap that objects own; they count as the objects' own.
     ///
     /// # Errors
     /// Too many objects, or no time left.
@@ -60,6 +61,7 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
         tiers: &[Vec<Addr>],
         reserved: Option<usize>,
         skip: &[Addr],
+        outside: &[(Addr, u64)],
         role: &mut dyn FnMut(TypeIndex) -> TypeRole,
         budget: &MemoryBudget,
     ) -> Result<OwnerTree<'r, 'g>, GraphError> {
@@ -151,6 +153,13 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
                 }
                 // An empty answer would never end.
                 done += read.max(1);
+            }
+        }
+        for (object, more) in outside {
+            // An object that no root leads to is no node.
+            let id = ids.find(space, object.get()).filter(|id| parent.get(*id as usize).is_some_and(|up| *up != NONE));
+            if let Some(sum) = id.and_then(|id| bytes.get_mut(id as usize)) {
+                *sum = sum.saturating_add(*more);
             }
         }
         for &id in order.iter().rev() {
@@ -384,7 +393,8 @@ mod tests {
         let retained = Retained::find(Graph::new(&heap), &roots, &budget, |_| {}).unwrap();
         let mut none = |_| TypeRole::Program;
         let tree =
-            OwnerTree::find(&retained.live, &[vec![at(0)], vec![at(1), at(5)]], None, &[], &mut none, &budget).unwrap();
+            OwnerTree::find(&retained.live, &[vec![at(0)], vec![at(1), at(5)]], None, &[], &[], &mut none, &budget)
+                .unwrap();
         let node = |id| tree.node(at(id)).unwrap();
         assert_eq!(tree.tops(), [Some(node(0)), None, Some(node(5))]);
         assert_eq!(tree.parent(node(1)), Some(Parent::Object(node(0))));
@@ -393,11 +403,11 @@ mod tests {
         let sum = |ids: &[u32]| ids.iter().map(|id| memory.size(*id)).sum::<u64>();
         assert_eq!((tree.bytes(node(0)), tree.bytes(node(5))), (sum(&[0, 1, 2, 3, 4]), sum(&[5])));
         // An object that leads nowhere hides what only it leads to.
-        let tree = OwnerTree::find(&retained.live, &[vec![at(0)]], None, &[at(1)], &mut none, &budget).unwrap();
+        let tree = OwnerTree::find(&retained.live, &[vec![at(0)]], None, &[at(1)], &[], &mut none, &budget).unwrap();
         assert_eq!((tree.node(at(2)), tree.bytes(tree.node(at(0)).unwrap())), (None, sum(&[0])));
         // A thread belongs to its own tier, though a static leads to it.
-        let tree =
-            OwnerTree::find(&retained.live, &[vec![at(0)], vec![at(1)]], Some(1), &[], &mut none, &budget).unwrap();
+        let tree = OwnerTree::find(&retained.live, &[vec![at(0)], vec![at(1)]], Some(1), &[], &[], &mut none, &budget)
+            .unwrap();
         assert_eq!(tree.tops(), [tree.node(at(0)), tree.node(at(1))]);
     }
 
@@ -416,10 +426,27 @@ mod tests {
             _ => TypeRole::Program,
         };
         let tiers = [vec![at(0)], vec![at(1)]];
-        let tree = OwnerTree::find(&retained.live, &tiers, None, &[], &mut role, &budget).unwrap();
+        let tree = OwnerTree::find(&retained.live, &tiers, None, &[], &[], &mut role, &budget).unwrap();
         let top = |id| tree.bytes(tree.node(at(id)).unwrap());
         let sum = |ids: &[u32]| ids.iter().map(|id| memory.size(*id)).sum::<u64>();
         // The list goes on behind the node that the session has.
         assert_eq!((top(0), top(1)), (sum(&[0, 2]), sum(&[1, 3, 4])));
+    }
+
+    #[test]
+    fn bytes_outside_of_the_heap_count_where_their_object_is() {
+        // 0 -> 1, and 2 that no root leads to.
+        let memory = ToyMemory::of(&[vec![1], vec![], vec![]], &[1, 2, 3]);
+        let heap = ToyHeap::new(&memory);
+        let at = |id| memory.address(id);
+        let roots = [Root::new(RootKind::StackWord, Addr::new(8), at(0))];
+        let budget = MemoryBudget::unbounded();
+        let retained = Retained::find(Graph::new(&heap), &roots, &budget, |_| {}).unwrap();
+        let outside = [(at(1), 1000), (at(2), 500)];
+        let mut role = |_| TypeRole::Program;
+        let tree = OwnerTree::find(&retained.live, &[vec![at(0)]], None, &[], &outside, &mut role, &budget).unwrap();
+        let sum = memory.size(0) + memory.size(1) + 1000;
+        assert_eq!(tree.bytes(tree.node(at(0)).unwrap()), sum);
+        assert_eq!(tree.node(at(2)), None);
     }
 }

@@ -9,10 +9,14 @@ use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::runtimes::api::OwnedBuffer;
 use crate::runtimes::v8::heap::Heap;
+use crate::units::{count, round};
 use crate::words::BufferMemory;
 
 /// Field of an ArrayBuffer with the address of its store.
 const STORE: &str = "backing_store";
+
+/// Offset of the first field of an object after its header.
+const FIRST_FIELD: u64 = 24;
 
 /// Field of an external string with the address of its characters.
 const DATA: &str = "data";
@@ -61,4 +65,35 @@ pub(super) fn stores(heap: &Heap<'_>, isolate: Addr) -> (u64, u64) {
         }
     }
     (stores.len() as u64, stores.values().fold(0, |sum, len| sum.saturating_add(*len)))
+}
+
+/// Share of the stores, in percent, that views of them must use not to be mentioned.
+const USED: u64 = 25;
+
+/// Minimum number of bytes of stores that are worth a sentence.
+const LARGE: u64 = 1 << 20;
+
+/// Says that views use little of the stores that they keep. `None` if `elements` are no views, or use much.
+pub(super) fn views_note(heap: &Heap<'_>, elements: &[Addr]) -> Option<String> {
+    let vm = &*heap.vm;
+    let length = vm.constants.field("JSArrayBufferView", "byte_length")?;
+    let mut stores: BTreeMap<u64, u64> = BTreeMap::new();
+    let (mut views, mut used) = (0_u64, 0_u64);
+    for at in elements.iter().map(|at| at.get()).filter(|at| vm.is(*at, "JS_TYPED_ARRAY")) {
+        let fields = (FIRST_FIELD..length).step_by(8).filter_map(|offset| vm.object(at, offset));
+        let buffer = fields.into_iter().find(|field| vm.is(*field, "JS_ARRAY_BUFFER"));
+        let Some((store, len)) = buffer.and_then(|buffer| store(heap, buffer)).filter(|(store, _)| *store != 0) else {
+            continue;
+        };
+        let Some(mine) = vm.field(at, length).filter(|mine| *mine <= len) else { continue };
+        views += 1;
+        used = used.saturating_add(mine);
+        stores.insert(store, len);
+    }
+    let sum = stores.values().fold(0_u64, |sum, len| sum.saturating_add(*len));
+    let is_little = sum >= LARGE && used.saturating_mul(100) < sum.saturating_mul(USED);
+    is_little.then(|| {
+        let (views, number) = (count(views, "view"), count(stores.len() as u64, "ArrayBuffer"));
+        format!("They are {views} that use {} of the {} in {number}.", round(used), round(sum))
+    })
 }

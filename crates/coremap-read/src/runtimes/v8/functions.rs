@@ -96,6 +96,12 @@ impl<'p> Vm<'p> {
         self.object(shared, self.offsets.shared_name).filter(|scope| self.is(*scope, "SCOPE_INFO"))
     }
 
+    /// Returns the scope around a scope.
+    pub(super) fn outer_scope(&self, scope: u64) -> Option<u64> {
+        let at = self.scope(scope)?.outer?;
+        self.object(scope, 8 * at).filter(|outer| self.is(*outer, "SCOPE_INFO"))
+    }
+
     /// Returns the position in the source where a function begins.
     pub(super) fn start(&self, shared: u64) -> Option<u64> {
         if let Some(scope) = self.scope_of(shared)

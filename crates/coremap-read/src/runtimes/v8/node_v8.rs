@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::addr::AddrRange;
+use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
 use crate::diag::was_read;
 use crate::facts::{Finding, RuntimeRow, ThreadRow};
@@ -175,6 +175,29 @@ impl ManagedRuntime for V8<'_> {
         })
     }
 
+    fn names_entries(&self, kind: TypeIndex) -> bool {
+        self.objects().is_plain_object(kind)
+    }
+
+    fn counts_buffers(&self) -> bool {
+        true
+    }
+
+    fn limit_of(&self, owner: Addr) -> Option<(&'static str, u64)> {
+        census::limit_of(self.vm(), owner.get())
+    }
+
+    fn elements_note(&self, _kind: TypeIndex, elements: &[Addr]) -> Option<String> {
+        buffers::views_note(self.objects(), elements)
+    }
+
+    fn collection_note(&self, collection: Addr) -> Option<String> {
+        let vm = self.vm();
+        let isolate = vm.isolates.get(vm.isolate_of(vm.page_of(collection.get())?.heap)?)?;
+        // Its name says what it is: `worker of thread 12`.
+        (isolate.name != "main").then(|| format!("It belongs to the {}.", isolate.name))
+    }
+
     fn findings(&self) -> Option<&dyn RuntimeFindings> {
         Some(self)
     }
@@ -188,7 +211,7 @@ impl ManagedRuntime for V8<'_> {
     }
 
     fn named_statics(&self) -> NamedStatics {
-        self.objects().module_variables()
+        self.objects().variables()
     }
 
     fn type_role(&self, kind: TypeIndex) -> TypeRole {

@@ -104,6 +104,21 @@ impl Vm<'_> {
         self.is(key, "SYMBOL").then(|| format!("Symbol({})", name.unwrap_or_default()))
     }
 
+    /// Visits the own properties of an object with their values, as words.
+    pub(super) fn each_property(&self, object: u64, visit: &mut dyn FnMut(u64, Option<u64>)) {
+        let Some((map, info)) = self.map_of(object) else { return };
+        if !info.is_dictionary() {
+            self.descriptors(map, &info).iter().for_each(|property| visit(property.key, self.value(object, property)));
+            return;
+        }
+        if let Some(dictionary) = self.object(object, self.offsets.properties) {
+            self.each_entry(dictionary, &mut |key, at| {
+                visit(key, self.field(dictionary, at));
+                true
+            });
+        }
+    }
+
     /// Returns the value of an own property by its name, as a word.
     pub(super) fn own(&self, object: u64, name: &str) -> Option<u64> {
         let (map, info) = self.map_of(object)?;

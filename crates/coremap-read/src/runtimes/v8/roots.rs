@@ -96,6 +96,15 @@ fn root(vm: &Vm<'_>, kind: RootKind, address: Addr, word: u64, tid: Option<u32>)
     Some(Root { thread: tid, ..Root::new(kind, address, Addr::new(object)) })
 }
 
+/// Returns the objects of strong global handles.
+pub(super) fn handle_objects(vm: &Vm<'_>) -> Vec<u64> {
+    let mut out = Vec::new();
+    for isolate in &vm.isolates {
+        globals(vm, isolate, &mut out);
+    }
+    out.into_iter().map(|root| root.object.get()).collect()
+}
+
 /// Adds the strong global handles of an isolate. Returns whether their blocks were found.
 fn globals(vm: &Vm<'_>, isolate: &Isolate, out: &mut Vec<Root>) -> bool {
     let own = AddrRange::new(isolate.roots, isolate.heap.saturating_add(AFTER_HEAP));

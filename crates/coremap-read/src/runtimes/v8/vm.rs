@@ -150,6 +150,9 @@ impl Types {
     }
 }
 
+/// Upper bound on the numbers that a double has without a gap.
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
+
 /// First instance type that is no string.
 pub(super) const FIRST_NONSTRING: u16 = 128;
 
@@ -254,6 +257,16 @@ impl<'p> Vm<'p> {
             bit_field2: byte(at.map_bit_field2)?,
             bit_field3: u32::from(u16::from_le_bytes(low)) | u32::from(u16::from_le_bytes(high)) << 16,
         })
+    }
+
+    /// Returns the number that counts something in a Smi, or in a HeapNumber without a fraction.
+    pub(super) fn number(&self, word: u64) -> Option<u64> {
+        if let Some(number) = count(word) {
+            return Some(number);
+        }
+        let at = strong(word).filter(|at| self.is(*at, "HEAP_NUMBER"))?;
+        let value = f64::from_bits(self.field(at, 8)?);
+        (value.fract() == 0.0 && (0.0..MAX_EXACT).contains(&value)).then_some(value as u64)
     }
 
     /// Returns the map of the object at `object`.

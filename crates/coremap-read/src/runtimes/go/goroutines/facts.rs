@@ -1,6 +1,6 @@
 //! Goroutines as parties of the wait graph.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::holders::{self, Candidate};
 use super::unwind::{self, PlacedFrame};
@@ -19,6 +19,15 @@ use crate::words::WaitKind;
 
 /// The function of net/http that serves one connection.
 const HTTP_SERVER: &str = "net/http.(*conn).serve";
+
+/// Number of the main goroutine.
+const MAIN: u64 = 1;
+
+/// Maximum number of goroutines whose channels are compared with others.
+const MAX_WAITERS: usize = 1 << 16;
+
+/// Maximum number of goroutines that are named as users of a collection.
+const MAX_USERS: usize = 3;
 
 /// The relation of a lock and its owner.
 const HELD: &str = "held";
@@ -44,6 +53,9 @@ impl WaitFacts for Go<'_> {
             let waited = waits.of(g, names(&frames));
             let of_channel = matches!(waited, Waited::Channels(_));
             let what = |row: &WaitRow| {
+                if row.kind == WaitKind::Sleep {
+                    return Some("the end of a sleep".to_owned());
+                }
                 let kind = row.r#type.as_ref().filter(|_| of_channel)?;
                 Some(format!("a {} on the {kind} at {}", g.state, row.object))
             };
@@ -82,12 +94,79 @@ impl WaitFacts for Go<'_> {
         (count > 0).then_some(set).into_iter().collect()
     }
 
+    /// Goroutines that have one of the objects on their stack and do not run.
+    fn users(&self, objects: &[Addr]) -> Vec<TaskFact> {
+        let (runtime, list, code) = (self.runtime(), self.list(), self.all_code());
+        let Some(heap) = self.objects() else { return Vec::new() };
+        let waits = Waits::new(runtime, self.types(), list);
+        let mut out = Vec::new();
+        // A sleeping main keeps the process alive.
+        for g in list.all.iter().filter(|g| !is_system(code, g) && g.id != MAIN) {
+            let mut has = false;
+            holders::each_word(runtime.memory(), g.used_stack(), |word| {
+                has |= heap.object_at(word).is_some_and(|object| objects.contains(&object));
+            });
+            if !has || out.len() >= MAX_USERS {
+                continue;
+            }
+            let (frames, _) = unwind::frames(runtime.process, code, list, g);
+            let own = own_frames(&frames);
+            let waited = waits.of(g, names(&frames));
+            let what = match (&waited, waits.row(g, &waited)) {
+                // Whoever waits for the collection itself is no consumer that stands.
+                (Waited::Channels(all), _) if all.iter().any(|channel| objects.contains(&channel.at)) => continue,
+                (Waited::Poll, _) => {
+                    let inner = frames.iter().flat_map(|frame| &frame.place.all).map(|(a, _)| &a.method.name);
+                    let call = inner.rev().find(|name| name.starts_with("net.(*"));
+                    call.map_or_else(
+                        || "a file or socket (IO wait)".to_owned(),
+                        |call| format!("a socket (IO wait in {call})"),
+                    )
+                }
+                (Waited::Time, _) => "the end of a sleep".to_owned(),
+                (_, Some(row)) => {
+                    let kind = row.r#type.as_ref().map_or_else(|| "object".to_owned(), ToString::to_string);
+                    format!("a {} ({kind})", g.state)
+                }
+                (_, None) => continue,
+            };
+            let name = |frame: &Activation| frame.method.name.clone();
+            let wait = WaitFact { what: Some(what), evidence: "the goroutine's state", ..WaitFact::default() };
+            out.push(TaskFact {
+                address: g.at,
+                name: Some(format!("goroutine {}", g.id)),
+                place: own.first().map(name),
+                caller: own.get(1).map(name),
+                wait: Some(wait),
+                ..TaskFact::default()
+            });
+        }
+        out
+    }
+
     fn live_bytes(&self) -> u64 {
         self.figures().heap_alloc
     }
 }
 
 impl Go<'_> {
+    /// The innermost function of the program of a goroutine that waits for one of these channels, with its line.
+    pub(in crate::runtimes::go) fn waiter_on(&self, channels: &HashSet<Addr>) -> Option<String> {
+        let (runtime, list, code) = (self.runtime(), self.list(), self.all_code());
+        let waits = Waits::new(runtime, self.types(), list);
+        let may = |g: &&Goroutine| g.state.starts_with("chan ") || g.state.starts_with("select");
+        list.all.iter().filter(may).take(MAX_WAITERS).find_map(|g| {
+            let Waited::Channels(all) = waits.of(g, std::iter::empty()) else { return None };
+            all.iter().find(|channel| channels.contains(&channel.at))?;
+            let (frames, _) = unwind::frames(runtime.process, code, list, g);
+            let own = own_frames(&frames).into_iter().next()?;
+            let source = &own.position.source;
+            let at = source.file.as_deref().zip(source.line);
+            let at = at.map_or_else(String::new, |(file, line)| format!(" ({}:{line})", file_name(file)));
+            Some(format!("{}{at}", own.method.name))
+        })
+    }
+
     /// Goroutines that serve a request of net/http: the server's function is on their stack, and above it a function of
     /// the program. A connection that is kept open has none.
     fn serving(&self) -> Vec<Addr> {

@@ -74,7 +74,7 @@ fn object(runtime: &Runtime<'_>, lock: Addr) -> Option<AddrRange> {
     Some(AddrRange::new(lock.saturating_sub(BEFORE).max(section.start), lock.saturating_add(8)))
 }
 
-fn each_word(memory: &dyn Memory, range: AddrRange, mut visit: impl FnMut(Addr)) {
+pub(super) fn each_word(memory: &dyn Memory, range: AddrRange, mut visit: impl FnMut(Addr)) {
     let range = AddrRange::sized(range.start, range.len().min(limits::MAX_STACK_SCAN));
     for part in memory.readable_parts(range, limits::MAX_STACK_SCAN) {
         let Ok(bytes) = memory.look(part.start, part.len() as usize) else { continue };

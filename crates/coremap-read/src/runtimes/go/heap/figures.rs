@@ -25,6 +25,8 @@ pub(in crate::runtimes::go) struct Figures {
     pub(in crate::runtimes::go) marked: Option<u64>,
     /// Number of collections.
     pub(in crate::runtimes::go) collections: Option<u32>,
+    /// Monotonic time of the last collection, in nanoseconds.
+    pub(in crate::runtimes::go) last_collection: Option<u64>,
     /// Number of spans whose bits are not in the core.
     pub(in crate::runtimes::go) unread: u64,
 }
@@ -73,6 +75,7 @@ impl Figures {
         out.limit = field(c.limit).filter(|limit| *limit < i64::MAX as u64);
         out.percent = controller.as_ref().map(|r| r.u32(c.percent) as i32);
         out.marked = field(c.marked);
+        out.last_collection = stats.as_ref().map(|r| r.u64(s.last_nanotime)).filter(|last| *last > 0);
         out.collections = stats.as_ref().map(|r| r.u32(s.numgc));
         out
     }

@@ -17,5 +17,6 @@ mod typing;
 
 pub(super) use bits::{Liveness, arena_of};
 pub(super) use figures::Figures;
-pub(super) use objects::GoHeap;
+pub(super) use objects::{GoHeap, TypedBy};
 pub(super) use spans::{Span, SpanUse, Spans};
+pub(super) use typing::{Leads, PointerFields};

@@ -24,6 +24,15 @@ const MIN_OBJECT: u64 = 8;
 /// Maximum depth of structs in structs whose fields are named.
 const MAX_DEPTH: u32 = 8;
 
+/// The type by which an object has fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtimes::go) enum TypedBy {
+    /// It is one value of this type.
+    One(Addr),
+    /// It is an array of values of this type.
+    Array(Addr),
+}
+
 /// The heap of a Go runtime.
 pub(in crate::runtimes::go) struct GoHeap<'p> {
     runtime: Arc<Runtime<'p>>,
@@ -51,6 +60,33 @@ impl<'p> GoHeap<'p> {
     pub(in crate::runtimes::go) fn object_at(&self, addr: Addr) -> Option<Addr> {
         let slot = self.slots.live_at(addr)?;
         Some(if self.census.tiny.contains_key(&addr) { addr } else { slot.base })
+    }
+
+    /// Kind and size of the object at `addr`.
+    pub(in crate::runtimes::go) fn typed(&self, addr: Addr) -> Option<(TypeIndex, u64)> {
+        let slot = self.slots.live_at(addr).filter(|slot| slot.base == addr)?;
+        self.node_of(slot).map(|node| (node.kind, node.size))
+    }
+
+    /// The type by which objects of a kind have fields.
+    pub(in crate::runtimes::go) fn typed_by(&self, kind: TypeIndex) -> Option<TypedBy> {
+        match self.key(kind)? {
+            Key::One(of) => Some(TypedBy::One(of)),
+            Key::Array(of) => Some(TypedBy::Array(of)),
+            Key::Chan(_) | Key::Closure(_) | Key::Text | Key::MapPart | Key::Untyped(..) => None,
+        }
+    }
+
+    /// Name of the field at an offset of a kind's values, or of an array's elements, after the type.
+    pub(in crate::runtimes::go) fn name_of_field(&self, kind: TypeIndex, offset: u64) -> Option<String> {
+        let of = match self.typed_by(kind)? {
+            TypedBy::One(of) | TypedBy::Array(of) => of,
+        };
+        let name = &self.types.get(of)?.name;
+        Some(
+            field(&self.types, of, offset, MAX_DEPTH)
+                .map_or_else(|| name.to_string(), |field| format!("{name}.{field}")),
+        )
     }
 
     /// Size of a value of this kind.

@@ -10,28 +10,29 @@ use crate::addr::Addr;
 use crate::facts::{Finding, Severity};
 use crate::limits;
 use crate::map::Confidence;
-use crate::runtimes::v8::census::{Census, is_own};
+use crate::runtimes::api::RetainedSizes;
+use crate::runtimes::v8::census::{Census, is_own, settlers};
 use crate::runtimes::v8::heap::Heap;
-use crate::runtimes::v8::vm::{count as number, smi};
-use crate::units::count;
+use crate::runtimes::v8::vm::{Vm, count as number, smi};
+use crate::units::{count, exact};
 
 /// Offsets in a generator (JSGeneratorObject).
-mod generator {
+pub(super) mod generator {
     pub(super) const FUNCTION: u64 = 24;
     pub(super) const CONTEXT: u64 = 32;
     /// Offset of the bytecode to go on at. Negative if it runs or has ended.
     pub(super) const CONTINUATION: u64 = 64;
     pub(super) const REGISTERS: u64 = 72;
+    /// The promise of the call, in an object of an async function.
+    pub(in crate::runtimes::v8::census) const PROMISE: u64 = 80;
 }
 
 /// Offsets in a promise where its reactions may be: embedder fields precede them in some versions.
-const REACTIONS: [u64; 2] = [24, 32];
+pub(super) const REACTIONS: [u64; 2] = [24, 32];
 
-/// Offsets in a PromiseReaction: the next one, and the functions for both outcomes.
-mod reaction {
-    pub(super) const NEXT: u64 = 8;
-    pub(super) const HANDLERS: [u64; 2] = [16, 24];
-}
+/// Bytes of a PromiseReaction. Versions have its fields in different orders: the next one, functions for both outcomes,
+/// the promise that they settle, and since 12 the embedder's data.
+const REACTION: u64 = 48;
 
 /// Offset of the extension in a context.
 const EXTENSION: u64 = 32;
@@ -39,8 +40,11 @@ const EXTENSION: u64 = 32;
 /// Maximum number of reactions of a promise that are read.
 const MAX_REACTIONS: usize = 64;
 
+/// Maximum number of calls of a chain that are followed.
+const MAX_CALLS: usize = 64;
+
 /// Minimum number of suspended calls of one function to be reported.
-const MANY: u64 = 1000;
+const MANY: u64 = 100;
 
 /// Maximum number of words of a generator in which objects are searched.
 const MAX_REGISTERS: u64 = 1024;
@@ -53,6 +57,10 @@ pub(in crate::runtimes::v8) struct Pending {
     pub shared: u64,
     /// The promise that it awaits. `None` if it was not found.
     pub promise: Option<u64>,
+    /// Index of the call that awaits this one. `None` if none does.
+    pub outer: Option<usize>,
+    /// Whether it awaits another one of the calls.
+    pub is_outer: bool,
 }
 
 /// Returns the suspended calls of the program's async functions.
@@ -67,7 +75,7 @@ pub(in crate::runtimes::v8) fn pending(heap: &Heap<'_>, census: &Census) -> Vec<
         let Some(shared) = shared.filter(|_| suspended) else { continue };
         if *own.entry(shared).or_insert_with(|| is_own(heap, shared)) && out.len() < limits::MAX_V8_PENDING {
             places.insert(at, out.len());
-            out.push(Pending { generator: at, shared, promise: None });
+            out.push(Pending { generator: at, shared, promise: None, outer: None, is_outer: false });
         }
     }
     if out.is_empty() {
@@ -80,15 +88,70 @@ pub(in crate::runtimes::v8) fn pending(heap: &Heap<'_>, census: &Census) -> Vec<
         let mut at = first;
         for _ in 0..MAX_REACTIONS {
             let Some(reaction) = at else { break };
-            for handler in reaction::HANDLERS.iter().filter_map(|offset| vm.object(reaction, *offset)) {
-                let context =
-                    vm.is_function(handler).then(|| vm.object(handler, vm.offsets.function_context)).flatten();
+            let (next, handlers) = parts(vm, reaction);
+            for handler in handlers {
+                let context = vm.object(handler, vm.offsets.function_context);
                 let resumed = context.and_then(|context| vm.object(context, EXTENSION));
                 if let Some(found) = resumed.and_then(|at| out.get_mut(*places.get(&at)?)) {
                     found.promise = Some(promise);
                 }
             }
-            at = vm.object(reaction, reaction::NEXT).filter(|next| vm.is(*next, "PROMISE_REACTION"));
+            at = next;
+        }
+    }
+    // A call awaits another one by that one's promise.
+    let of_call = |(i, call): (usize, &Pending)| Some((vm.object(call.generator, generator::PROMISE)?, i));
+    let calls: HashMap<u64, usize> = out.iter().enumerate().filter_map(of_call).collect();
+    for i in 0..out.len() {
+        let Some(inner) = out.get(i).and_then(|call| calls.get(&call.promise?).copied()).filter(|inner| *inner != i)
+        else {
+            continue;
+        };
+        if let Some(call) = out.get_mut(inner) {
+            call.outer = Some(i);
+        }
+        if let Some(call) = out.get_mut(i) {
+            call.is_outer = true;
+        }
+    }
+    out
+}
+
+/// Returns the next reaction of a reaction, and its functions.
+pub(super) fn parts(vm: &Vm<'_>, reaction: u64) -> (Option<u64>, Vec<u64>) {
+    let fields: Vec<u64> = (8..REACTION).step_by(8).filter_map(|offset| vm.object(reaction, offset)).collect();
+    let next = fields.iter().copied().find(|field| vm.is(*field, "PROMISE_REACTION"));
+    (next, fields.into_iter().filter(|field| vm.is_function(*field)).collect())
+}
+
+/// Returns the calls that await a call, nearest first, and the call itself.
+pub(super) fn chain(all: &[Pending], inner: usize) -> Vec<&Pending> {
+    let mut out: Vec<&Pending> = Vec::new();
+    let mut at = Some(inner);
+    while let Some(call) = at.and_then(|i| all.get(i)).filter(|_| out.len() < MAX_CALLS) {
+        out.push(call);
+        at = call.outer;
+    }
+    out
+}
+
+/// Returns the functions of the program that go on when a promise is settled (`then`), with the promise and whoever
+/// has to settle it.
+fn continuations(heap: &Heap<'_>, census: &Census) -> BTreeMap<u64, Vec<(u64, u64)>> {
+    let vm = &*heap.vm;
+    let mut out: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
+    let mut own: HashMap<u64, bool> = HashMap::new();
+    for &promise in &census.promises {
+        let first = REACTIONS
+            .iter()
+            .find_map(|offset| vm.object(promise, *offset).filter(|reaction| vm.is(*reaction, "PROMISE_REACTION")));
+        let Some(reaction) = first else { continue };
+        let handler = parts(vm, reaction).1.into_iter().find_map(|handler| {
+            let shared = vm.shared(handler)?;
+            own.entry(shared).or_insert_with(|| is_own(heap, shared)).then_some((shared, handler))
+        });
+        if let Some((shared, handler)) = handler {
+            out.entry(shared).or_default().push((promise, handler));
         }
     }
     out
@@ -108,28 +171,86 @@ pub(super) fn uses(heap: &Heap<'_>, pending: &Pending, wanted: &HashSet<u64>) ->
     words.filter(|at| wanted.contains(at)).collect()
 }
 
-/// Returns a finding for each function with many suspended calls.
-pub(super) fn findings(heap: &Heap<'_>, all: &[Pending]) -> Vec<Finding> {
+/// The sentence on who can settle promises.
+const SETTLES: &str = " has the functions that resolve them.";
+
+/// Returns a finding for each function with many suspended calls, and for each with many promises to wait for.
+pub(super) fn findings(
+    heap: &Heap<'_>,
+    census: &Census,
+    all: &[Pending],
+    retained: Option<&dyn RetainedSizes>,
+) -> Vec<Finding> {
+    let outside = settlers::outside(heap, census);
+    // Calls that await other ones of these are counted with them.
     let mut by_function: BTreeMap<u64, Vec<&Pending>> = BTreeMap::new();
-    all.iter().for_each(|pending| by_function.entry(pending.shared).or_default().push(pending));
+    all.iter().filter(|call| !call.is_outer).for_each(|call| by_function.entry(call.shared).or_default().push(call));
     let mut out = Vec::new();
     for (shared, calls) in by_function.into_iter().filter(|(_, calls)| calls.len() as u64 >= MANY) {
         let promises: HashSet<u64> = calls.iter().filter_map(|call| call.promise).collect();
+        let of_call = |call: &&Pending| Addr::new(call.promise.unwrap_or(call.generator));
+        let objects: Vec<Addr> = calls.iter().map(of_call).collect();
         let awaited = match promises.len() as u64 {
             0 => String::new(),
             1 => ", all for one promise".to_owned(),
             n => format!(", for {} that are pending", count(n, "promise")),
         };
+        let awaited = format!("{awaited}{}", by_others(&outside, &objects));
         let text = format!(
             "{} of async function {} are suspended at an await{awaited}.",
             count(calls.len() as u64, "call"),
             super::function_text(heap, shared, None)
         );
-        let finding =
-            Finding::new("async-chains", Severity::Info, text, "generators of async functions that have not ended");
-        let example = calls.first().map_or(Addr::NULL, |call| Addr::new(call.promise.unwrap_or(call.generator)));
-        let print = heap.vm.function_name(shared);
-        out.push(finding.known(Confidence::Exact).more(format!("gcroot {example}")).fingerprinted(print));
+        let evidence = "generators of async functions that have not ended";
+        out.push(of_promises(heap, shared, (text, evidence), &objects, &outside, retained));
+    }
+    let many = continuations(heap, census).into_iter().filter(|(_, all)| all.len() as u64 >= MANY);
+    for (shared, all) in many {
+        let made = all.first().and_then(|(_, handler)| super::maker(heap, *handler));
+        let objects: Vec<Addr> = all.iter().map(|(promise, _)| Addr::new(*promise)).collect();
+        let text = format!(
+            "{} are pending; each goes on in {}{}.",
+            count(all.len() as u64, "promise"),
+            super::function_text(heap, shared, made),
+            by_others(&outside, &objects)
+        );
+        out.push(of_promises(
+            heap,
+            shared,
+            (text, "reactions of promises that are not settled"),
+            &objects,
+            &outside,
+            retained,
+        ));
     }
     out
+}
+
+/// Says how many of some promises timers, sockets or other handles will settle.
+fn by_others(outside: &HashSet<u64>, promises: &[Addr]) -> String {
+    let number = promises.iter().filter(|promise| outside.contains(&promise.get())).count() as u64;
+    match number {
+        0 => String::new(),
+        n if n == promises.len() as u64 => "; timers, sockets or other handles will settle them".to_owned(),
+        n => format!("; timers, sockets or other handles will settle {} of them", exact(n)),
+    }
+}
+
+/// Returns the finding on promises that wait, with what they retain.
+fn of_promises(
+    heap: &Heap<'_>,
+    shared: u64,
+    (text, evidence): (String, &'static str),
+    objects: &[Addr],
+    outside: &HashSet<u64>,
+    retained: Option<&dyn RetainedSizes>,
+) -> Finding {
+    let mut finding = Finding::new("async-chains", Severity::Info, text, evidence).known(Confidence::Exact);
+    finding.bytes = retained.map(|sizes| sizes.sum_of(objects));
+    // The program itself has to settle the others.
+    let own = objects.iter().find(|promise| !outside.contains(&promise.get()));
+    let example = own.or(objects.first()).copied().unwrap_or(Addr::NULL);
+    let finding = finding.within("managed-heap").more(format!("gcroot {example}"));
+    let finding = if own.is_some() { finding.held(example, SETTLES) } else { finding };
+    finding.fingerprinted(heap.vm.function_name(shared))
 }

@@ -2,7 +2,7 @@
 
 use crate::facts::Finding;
 use crate::runtimes::api::RetainedSizes;
-use crate::runtimes::v8::census::{Census, Pending, async_functions, emitters, timers};
+use crate::runtimes::v8::census::{Census, Pending, agents, async_functions, emitters, timers};
 use crate::runtimes::v8::heap::Heap;
 
 /// Returns all findings, each kind by its count.
@@ -14,6 +14,7 @@ pub(in crate::runtimes::v8) fn all(
 ) -> Vec<Finding> {
     let mut out = timers::findings(heap, census, retained);
     out.extend(emitters::findings(heap, census, retained));
-    out.extend(async_functions::findings(heap, pending));
+    out.extend(agents::findings(heap, census));
+    out.extend(async_functions::findings(heap, census, pending, retained));
     out
 }

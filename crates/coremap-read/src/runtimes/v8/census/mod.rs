@@ -2,9 +2,11 @@
 //!
 //! Their fields are named properties, so no offsets of Node.js are needed. docs/node.md has the classes.
 
+mod agents;
 mod async_functions;
 mod emitters;
 pub(super) mod findings;
+mod settlers;
 mod timers;
 mod wait_facts;
 
@@ -16,7 +18,7 @@ pub(super) use async_functions::{Pending, pending};
 
 use crate::addr::Addr;
 use crate::limits;
-use crate::runtimes::api::{Heap as _, HeapRange, Link, TypeIndex, TypeRole, UnwalkedRanges, Walker};
+use crate::runtimes::api::{Heap as _, HeapRange, Link, ObjectReader, TypeIndex, TypeRole, UnwalkedRanges, Walker};
 use crate::runtimes::v8::heap::Heap;
 use crate::runtimes::v8::heap::types::Category;
 use crate::runtimes::v8::holders::is_library;
@@ -37,10 +39,12 @@ const FIRST_VARIABLE: u64 = 32;
 pub(super) struct Census {
     /// Timers of Node.js (`Timeout`).
     pub timers: Vec<u64>,
-    /// Objects with a property `_events`.
+    /// Emitters and targets of events: objects with a property for their listeners.
     pub emitters: Vec<u64>,
     /// Answers of HTTP servers (`ServerResponse`).
     pub responses: Vec<u64>,
+    /// Pools of sockets of HTTP clients (`Agent`).
+    pub agents: Vec<u64>,
     /// Async functions that have started.
     pub async_functions: Vec<u64>,
     pub promises: Vec<u64>,
@@ -60,6 +64,7 @@ struct Reading<'h> {
 enum Counted {
     Timer,
     Response,
+    Agent,
     AsyncFunction,
     Promise,
     /// Objects of other classes, which may be emitters.
@@ -82,12 +87,18 @@ impl Census {
             out.timers.extend(part.timers);
             out.emitters.extend(part.emitters);
             out.responses.extend(part.responses);
+            out.agents.extend(part.agents);
             out.async_functions.extend(part.async_functions);
             out.promises.extend(part.promises);
         }
-        for list in
-            [&mut out.timers, &mut out.emitters, &mut out.responses, &mut out.async_functions, &mut out.promises]
-        {
+        for list in [
+            &mut out.timers,
+            &mut out.emitters,
+            &mut out.responses,
+            &mut out.agents,
+            &mut out.async_functions,
+            &mut out.promises,
+        ] {
             list.sort_unstable();
             list.truncate(limits::MAX_V8_LISTED);
         }
@@ -104,6 +115,7 @@ fn walk<'h>(heap: &'h Heap<'_>, mut reading: Reading<'h>, part: &HeapRange) -> R
             None => return,
             Some(Counted::Timer) => out.timers.push(at),
             Some(Counted::Response) => out.responses.push(at),
+            Some(Counted::Agent) => out.agents.push(at),
             Some(Counted::AsyncFunction) => out.async_functions.push(at),
             Some(Counted::Promise) => out.promises.push(at),
             Some(Counted::Other) => {}
@@ -130,14 +142,38 @@ fn counted(heap: &Heap<'_>, kind: TypeIndex) -> Option<Counted> {
     Some(match &*row.name {
         "Timeout" if library => Counted::Timer,
         "ServerResponse" if library => Counted::Response,
+        "Agent" if library => Counted::Agent,
         _ => Counted::Other,
     })
 }
 
 fn has_events(vm: &Vm<'_>, map: u64) -> bool {
     let Some(info) = vm.map(map) else { return false };
-    let is_events = |key: u64| vm.text_length(key) == Some(7) && vm.key_text(key).is_some_and(|key| key == "_events");
+    let is_name = |key: u64| vm.text_length(key) == Some(7) && vm.key_text(key).is_some_and(|key| key == "_events");
+    let is_symbol = |key: u64| vm.is(key, "SYMBOL") && vm.key_text(key).is_some_and(|key| key == "Symbol(kEvents)");
+    let is_events = |key: u64| if vm.is_string(key) { is_name(key) } else { is_symbol(key) };
     vm.descriptors(map, &info).iter().any(|descriptor| is_events(descriptor.key))
+}
+
+/// Names of properties that limit a collection of the same object.
+const LIMITS: [&str; 12] = [
+    "max",
+    "maxSize",
+    "maxEntries",
+    "maxItems",
+    "maxLength",
+    "maxKeys",
+    "limit",
+    "capacity",
+    "cap",
+    "maxsize",
+    "bound",
+    "most",
+];
+
+/// Returns the number that limits the collections of an object, with the name of its property.
+pub(super) fn limit_of(vm: &Vm<'_>, owner: u64) -> Option<(&'static str, u64)> {
+    LIMITS.iter().find_map(|name| Some((*name, vm.own(owner, name).and_then(|word| vm.number(word))?)))
 }
 
 /// Whether a word is the value `true` or `false`. `None` for all others.
@@ -168,7 +204,7 @@ fn function_text(heap: &Heap<'_>, shared: u64, maker: Option<u64>) -> String {
 
 /// Returns the function whose call made a closure: the one that its context belongs to.
 fn maker(heap: &Heap<'_>, closure: u64) -> Option<u64> {
-    let context = heap.vm.object(closure, heap.vm.offsets.function_context)?;
+    let context = heap.vm.object(unbound(&heap.vm, closure)?, heap.vm.offsets.function_context)?;
     heap.functions_by_scope().get(&heap.vm.object(context, 16)?).copied()
 }
 
@@ -178,12 +214,43 @@ fn is_own(heap: &Heap<'_>, shared: u64) -> bool {
     script.is_some_and(|script| !is_library(&script))
 }
 
-/// Counts the objects of the program's classes that closures refer to by their variables, by class, most first.
-fn kept(heap: &Heap<'_>, closures: &[u64]) -> Vec<(String, u64, Vec<Addr>)> {
+/// Offsets in a bound function: the function, and its `this`.
+const BOUND: (u64, u64) = (24, 32);
+
+/// Returns the function that a bound function calls, and of any other function the function itself.
+fn unbound(vm: &Vm<'_>, function: u64) -> Option<u64> {
+    let mut at = function;
+    for _ in 0..MAX_BOUND {
+        if vm.is_function(at) {
+            return Some(at);
+        }
+        at = vm.object(at, BOUND.0).filter(|_| vm.is(at, "JS_BOUND_FUNCTION"))?;
+    }
+    None
+}
+
+/// Maximum number of bound functions around a function.
+const MAX_BOUND: usize = 8;
+
+/// Counts the objects of the program's classes that functions refer to by their variables or their bound `this`, and
+/// `more` objects, by class, most first.
+fn kept(heap: &Heap<'_>, functions: &[u64], more: &[u64]) -> Vec<(String, u64, Vec<Addr>)> {
     let mut reader = heap.reader();
     let mut sums: HashMap<TypeIndex, Vec<Addr>> = HashMap::new();
-    for closure in closures {
-        let Some(context) = heap.vm.object(*closure, heap.vm.offsets.function_context) else { continue };
+    let mut add = |reader: &mut dyn ObjectReader, to: u64| {
+        if let Some(node) = reader.node(to).filter(|node| heap.role(node.kind) == TypeRole::Program) {
+            sums.entry(node.kind).or_default().push(Addr::new(to));
+        }
+    };
+    more.iter().for_each(|to| add(&mut *reader, *to));
+    for function in functions {
+        if let Some(this) = heap.vm.object(*function, BOUND.1).filter(|_| heap.vm.is(*function, "JS_BOUND_FUNCTION")) {
+            add(&mut *reader, this);
+        }
+        let closure = unbound(&heap.vm, *function);
+        let Some(context) = closure.and_then(|at| heap.vm.object(at, heap.vm.offsets.function_context)) else {
+            continue;
+        };
         let mut found = Vec::new();
         reader.each(context, |link, to| {
             if matches!(link, Link::Field(offset) if offset >= FIRST_VARIABLE) {
@@ -191,11 +258,7 @@ fn kept(heap: &Heap<'_>, closures: &[u64]) -> Vec<(String, u64, Vec<Addr>)> {
             }
             found.len() < MAX_SAMPLE
         });
-        for to in found {
-            if let Some(node) = reader.node(to).filter(|node| heap.role(node.kind) == TypeRole::Program) {
-                sums.entry(node.kind).or_default().push(Addr::new(to));
-            }
-        }
+        found.into_iter().for_each(|to| add(&mut *reader, to));
     }
     let mut out: Vec<(String, u64, Vec<Addr>)> = sums
         .into_iter()

@@ -1,17 +1,27 @@
 //! Waits of threads and async functions, requests in flight, and what the event loop's thread does.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::addr::Addr;
 use crate::facts::{FrameRow, ThreadRow};
 use crate::runtimes::api::{Activity, LastWords, OutOfMemory, PartyId, RequestSet, TaskFact, WaitFact, WaitFacts};
 use crate::runtimes::v8::V8;
-use crate::runtimes::v8::census::{async_functions, boolean};
-use crate::runtimes::v8::vm::strong;
+use crate::runtimes::v8::census::{async_functions, boolean, settlers};
+use crate::runtimes::v8::vm::{count, strong};
 use crate::words::FrameRowKind;
 
 /// Parts of names of functions that workers of Node.js and libuv wait in when there is nothing to do.
 const IDLE: [&str; 4] = ["PlatformWorkerThread", "WorkerThreadsTaskRunner", "DelayedTaskScheduler", "uv__threadpool"];
+
+/// Parts of names of V8's functions that match regular expressions.
+const REGEXP: [&str; 3] = ["RegExp", "Regexp", "Irregexp"];
+
+/// Built-in functions of regular expressions.
+const OF_REGEXP: [&str; 7] =
+    ["exec", "test", "[Symbol.match]", "[Symbol.matchAll]", "[Symbol.replace]", "[Symbol.search]", "[Symbol.split]"];
+
+/// Maximum number of variables of a context.
+const MAX_VARIABLES: u64 = 1024;
 
 /// Name of the function of libuv's workers.
 const UV_WORKER: &str = "worker";
@@ -21,6 +31,9 @@ const OUT_OF_MEMORY: [&str; 3] = ["FatalProcessOutOfMemory", "OOMErrorHandler", 
 
 /// The option that limits the heap, as Node.js takes it.
 const LIMIT: [&str; 2] = ["--max-old-space-size=", "--max_old_space_size="];
+
+/// Property of an answer with its connection: a symbol since Node.js 22.
+const SOCKET: [&str; 2] = ["socket", "Symbol(kSocket)"];
 
 /// Maximum number of frames from a wait to the function of an idle worker.
 const NEAR: usize = 6;
@@ -58,45 +71,73 @@ impl WaitFacts for V8<'_> {
 
     fn tasks(&self) -> Vec<TaskFact> {
         let heap = self.objects();
-        let requests = self.responses_in_flight();
-        // Calls that serve nothing are counted by their function instead.
-        let serves = |call: &&super::Pending| !async_functions::uses(heap, call, &requests).is_empty();
-        let task = |call: &super::Pending| {
+        let name = |shared: u64| Some(heap.vm.function_name(shared)).filter(|name| !name.is_empty());
+        let served = self.served();
+        let outside = match served.requests {
+            0 => HashSet::new(),
+            _ => settlers::outside(heap, self.census()),
+        };
+        let calls = served.calls.iter().filter_map(|i| {
+            let chain = async_functions::chain(self.pending(), *i);
+            let call = chain.first()?;
             let wait = call.promise.map(|promise| WaitFact {
                 object: Addr::new(promise),
                 r#type: Some("Promise".to_owned()),
+                what: outside.contains(&promise).then(|| "a timer, a socket or another handle".to_owned()),
+                soon: outside.contains(&promise),
+                outside: outside.contains(&promise),
                 evidence: "the promise's reaction resumes the async function",
                 ..WaitFact::default()
             });
-            let place = Some(heap.vm.function_name(call.shared)).filter(|name| !name.is_empty());
-            TaskFact {
+            let caller = chain.get(1).and_then(|outer| name(outer.shared));
+            Some(TaskFact {
                 address: Addr::new(call.generator),
-                name: None,
-                place,
-                caller: None,
-                activity: None,
+                place: name(call.shared),
+                caller,
                 wait,
-                detail: None,
-            }
-        };
-        self.pending().iter().filter(serves).map(task).collect()
+                ..TaskFact::default()
+            })
+        });
+        let handled = served.handlers.iter().map(|(response, shared)| {
+            let place = Some(super::function_text(heap, *shared, None));
+            // Its callback will be called by whoever it was given to.
+            TaskFact { address: Addr::new(*response), name: Some("request".to_owned()), place, ..TaskFact::default() }
+        });
+        calls.chain(handled).collect()
     }
 
     fn requests(&self, _threads: &[ThreadRow]) -> Vec<RequestSet> {
-        let requests = self.responses_in_flight();
-        if requests.is_empty() {
+        let served = self.served();
+        if served.requests == 0 {
             return Vec::new();
         }
-        let heap = self.objects();
-        let serves = |call: &&super::Pending| !async_functions::uses(heap, call, &requests).is_empty();
-        let tasks = self.pending().iter().filter(serves).map(|call| Addr::new(call.generator)).collect();
-        let kind = "HTTP, async functions that await".to_owned();
-        vec![RequestSet { kind, count: requests.len() as u64, tasks, ..RequestSet::default() }]
+        let calls = served.calls.iter().filter_map(|i| self.pending().get(*i));
+        let mut tasks: Vec<Addr> = calls.map(|call| Addr::new(call.generator)).collect();
+        tasks.extend(served.handlers.iter().map(|(response, _)| Addr::new(*response)));
+        let kind = if served.calls.is_empty() { "HTTP" } else { "HTTP, async functions that await" };
+        vec![RequestSet { kind: kind.to_owned(), count: served.requests, tasks, ..RequestSet::default() }]
     }
 
     fn activity(&self, thread: &ThreadRow) -> Option<Activity> {
         // Without a system call, a thread with JavaScript frames runs.
         (has_javascript(thread) && thread.syscall.is_none() && !thread.crashed).then_some(Activity::Runs)
+    }
+
+    fn callee(&self, thread: &ThreadRow) -> Option<String> {
+        let native = thread.frames.iter().take_while(|frame| frame.kind == FrameRowKind::Native);
+        let is_regexp = native.into_iter().any(|frame| REGEXP.iter().any(|part| name(frame).contains(part)));
+        let library = || {
+            let library = thread.frames.iter().filter(|frame| frame.kind == FrameRowKind::Managed);
+            library.take_while(|frame| !frame.own).last().map(|frame| name(frame).to_owned())
+        };
+        let library = library().filter(|name| !name.is_empty());
+        let is_builtin = |name: &String| OF_REGEXP.contains(&name.as_str());
+        let is_regexp = is_regexp || library.as_ref().is_some_and(is_builtin);
+        match (is_regexp, library) {
+            (true, Some(method)) => Some(format!("a regular expression ({method})")),
+            (true, None) => Some("a regular expression".to_owned()),
+            (false, library) => library,
+        }
     }
 
     fn serves(&self, thread: &ThreadRow) -> Option<&'static str> {
@@ -105,14 +146,61 @@ impl WaitFacts for V8<'_> {
     }
 }
 
+/// Requests in flight, and what serves them.
+struct Served {
+    /// Number of requests.
+    requests: u64,
+    /// Indices of the innermost suspended calls that have one.
+    calls: Vec<usize>,
+    /// Other requests with the functions whose closures have them: answer and SharedFunctionInfo.
+    handlers: Vec<(u64, u64)>,
+}
+
 impl V8<'_> {
+    fn served(&self) -> Served {
+        let heap = self.objects();
+        let vm = &*heap.vm;
+        let requests = self.responses_in_flight();
+        let mut open = requests.clone();
+        let mut calls = Vec::new();
+        for i in (0..self.pending().len()).filter(|_| !requests.is_empty()) {
+            if self.pending().get(i).is_none_or(|call| call.is_outer) {
+                continue;
+            }
+            let chain = async_functions::chain(self.pending(), i);
+            let used: Vec<u64> =
+                chain.into_iter().flat_map(|call| async_functions::uses(heap, call, &requests)).collect();
+            if !used.is_empty() {
+                calls.push(i);
+                used.iter().for_each(|response| _ = open.remove(response));
+            }
+        }
+        let mut handlers: BTreeMap<u64, u64> = BTreeMap::new();
+        for &context in self.survey_contexts(&open) {
+            let Some(shared) = vm.object(context, 16).and_then(|scope| heap.functions_by_scope().get(&scope)) else {
+                continue;
+            };
+            let variables = vm.field(context, 8).and_then(count).unwrap_or(0).min(MAX_VARIABLES);
+            let words = vm.words(context.wrapping_add(16), variables);
+            let used = words.into_iter().filter_map(strong).filter(|at| open.contains(at));
+            let is_own = super::is_own(heap, *shared);
+            used.filter(|_| is_own).for_each(|response| _ = handlers.entry(response).or_insert(*shared));
+        }
+        Served { requests: requests.len() as u64, calls, handlers: handlers.into_iter().collect() }
+    }
+
+    /// Contexts that may have one of `open`.
+    fn survey_contexts(&self, open: &HashSet<u64>) -> &[u64] {
+        if open.is_empty() { &[] } else { &self.objects().survey().contexts }
+    }
+
     /// Answers of HTTP servers that are not finished, and whose connection is open.
     fn responses_in_flight(&self) -> HashSet<u64> {
         let heap = self.objects();
         let vm = &*heap.vm;
         let in_flight = |at: &&u64| {
             let open = vm.own(**at, "finished").and_then(|word| boolean(vm, word)) == Some(false);
-            let socket = vm.own(**at, "socket").and_then(strong);
+            let socket = SOCKET.iter().find_map(|name| vm.own(**at, name)).and_then(strong);
             open && socket.is_some_and(|socket| vm.type_of(socket).is_some_and(|number| number >= vm.first_object))
         };
         self.census().responses.iter().filter(in_flight).copied().collect()

@@ -65,6 +65,8 @@ pub(in crate::runtimes::v8) struct Heap<'p> {
     ephemerons: reader::LazyEphemerons,
     /// Functions by their ScopeInfo.
     pub(in crate::runtimes::v8) by_scope: OnceLock<HashMap<u64, u64>>,
+    /// Scripts by the ScopeInfos of their functions.
+    pub(in crate::runtimes::v8) scripts_by_scope: OnceLock<HashMap<u64, u64>>,
     /// Names that constructors or functions of the program have.
     of_program: OnceLock<HashSet<Arc<str>>>,
 }
@@ -130,6 +132,7 @@ impl<'p> Heap<'p> {
             lines: Mutex::default(),
             ephemerons: OnceLock::new(),
             by_scope: OnceLock::new(),
+            scripts_by_scope: OnceLock::new(),
             of_program: OnceLock::new(),
         }
     }

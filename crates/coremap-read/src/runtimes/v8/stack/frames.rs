@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
+use crate::map::BaseEntry;
 use crate::memory::Memory;
 use crate::registers::Regs;
 use crate::runtimes::api::{Activation, Execution, Method, MethodRole, Position, Source};
@@ -345,11 +346,16 @@ pub(in crate::runtimes::v8) fn builtins(vm: &Vm<'_>) -> AddrRange {
     const LAST: u64 = 64 << 10;
     let Some(isolate) = vm.isolates.first() else { return AddrRange::default() };
     let own = isolate.fields();
+    let files = &vm.process.space().files;
+    // gdb leaves out pages of files that were not written, so only NT_FILE has the copy, without its access.
+    let is_copy = |entry: &BaseEntry| {
+        let file = entry.file.and_then(|file| files.get(file as usize));
+        file.is_some_and(|file| *file.path == *vm.path)
+    };
     let executable = |word: u64| {
         let at = Addr::new(word);
-        at.is_aligned(4)
-            && vm.page_of(word).is_none()
-            && vm.process.base().entries.at(at).is_some_and(|entry| entry.perms.is_some_and(|perms| perms.exec))
+        let entry = vm.process.base().entries.at(at).filter(|_| at.is_aligned(4) && vm.page_of(word).is_none());
+        entry.is_some_and(|entry| entry.perms.map_or_else(|| is_copy(entry), |perms| perms.exec))
     };
     let mut best: Vec<u64> = Vec::new();
     for part in vm.memory.readable_parts(own, own.len()) {

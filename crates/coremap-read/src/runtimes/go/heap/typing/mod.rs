@@ -24,7 +24,7 @@ use crate::addr::Addr;
 use crate::runtimes::go::heap::bits::{Bits, Liveness};
 use crate::runtimes::go::heap::spans::{Span, SpanUse};
 use crate::runtimes::go::runtime::Runtime;
-pub(in crate::runtimes::go) use fields::PointerFields;
+pub(in crate::runtimes::go) use fields::{Leads, PointerFields};
 pub(in crate::runtimes::go) use masks::Masks;
 pub(in crate::runtimes::go) use typer::census;
 
