@@ -5,6 +5,7 @@ use crate::commands::{
     allocations, anon, check, collections, diff, dotnet, dump, export, gcroot, heapstat, holders, info, ip2method,
     leaks, maddress, malloc, object, objects, perfmap, record, refs, regions, report, requests, retained, scan_secrets,
     search, shrink, stackobjects, stacks, summary, symbolicate, threadpool, threads, timers, trend, triage, whatis,
+    why,
 };
 
 /// All commands, in the order of the help.
@@ -38,6 +39,7 @@ pub const COMMANDS: &[Command] = &[
     malloc::COMMAND.under(Group::Native),
     search::COMMAND.under(Group::Memory),
     whatis::COMMAND.under(Group::Memory),
+    why::COMMAND.under(Group::Memory),
     refs::COMMAND.under(Group::Memory),
     leaks::COMMAND.under(Group::Native),
     holders::COMMAND.under(Group::Native),

@@ -97,4 +97,5 @@ mod unpacking;
 mod warnings;
 mod watch;
 mod whatis;
+mod why;
 mod writers;

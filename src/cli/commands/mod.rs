@@ -51,6 +51,7 @@ mod top;
 mod trend;
 mod triage;
 mod whatis;
+mod why;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
@@ -104,6 +105,7 @@ const COMMANDS: &[Row] = &[
     row::<malloc::Malloc>(),
     row::<search::Search>(),
     row::<whatis::Whatis>(),
+    row::<why::Why>(),
     row::<refs::Refs>(),
     row::<leaks::Leaks>(),
     row::<holders::Holders>(),
