@@ -10,6 +10,8 @@ mod exit;
 mod interrupt;
 mod lent;
 mod list;
+#[cfg_attr(not(feature = "mcp"), path = "without_mcp.rs")]
+mod mcp;
 mod moments;
 mod new_file;
 mod output;

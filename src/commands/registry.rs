@@ -57,6 +57,11 @@ pub const COMMANDS: &[Command] = &[
     scan_secrets::COMMAND.under(Group::Sharing),
     check::COMMAND.under(Group::Memory),
     of_program(
+        "mcp",
+        "Serve the cores in a folder to an assistant, read-only (Model Context Protocol)",
+        "it speaks JSON-RPC",
+    ),
+    of_program(
         "schema",
         "Print the JSON Schema of a command's --json output, or of all commands",
         "its output is JSON",

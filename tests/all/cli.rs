@@ -86,6 +86,7 @@ snapshots! {
     help_trend: "trend", "--help";
     help_report: "report", "--help";
     help_check: "check", "--help";
+    help_mcp: "mcp", "--help";
     help_schema: "schema", "--help";
     help_completions: "completions", "--help";
     help_man: "man", "--help";

@@ -51,6 +51,8 @@ mod live;
 mod look;
 mod malloc;
 mod mallocng;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod methods;
 mod mistakes;
 mod mutations;

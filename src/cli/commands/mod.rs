@@ -25,6 +25,7 @@ mod leaks;
 mod maddress;
 mod malloc;
 mod man;
+mod mcp;
 mod object;
 mod objects;
 mod perfmap;
@@ -59,6 +60,7 @@ use coremap::commands::{self, Group};
 
 use crate::cli::args::{Common, Format};
 use crate::cli::commands::examples::{EXAMPLES, Example};
+pub(crate) use crate::cli::commands::mcp::Mcp as McpArgs;
 use crate::cli::{Exit, Failure};
 
 /// A command: its arguments as clap reads them. The comment on the type is its help, and those on
@@ -122,6 +124,7 @@ const COMMANDS: &[Row] = &[
     row::<shrink::Shrink>(),
     row::<scan_secrets::ScanSecrets>(),
     row::<check::Check>(),
+    row::<mcp::Mcp>(),
     row::<schema::Schema>(),
     row::<completions::Completions>(),
     row::<man::Man>(),

@@ -38,7 +38,10 @@ impl Render for WhyReport {
             doc.line("");
             doc.line(format!("coremap gcroot --all {object} shows more paths"));
         }
-        not_read_line(&mut doc, &self.not_read);
+        // What is reached is kept, whatever else there is.
+        if self.kept != Kept::Reached {
+            not_read_line(&mut doc, &self.not_read);
+        }
         doc.line("");
         self.whatis.add_lines(&mut doc);
         doc

@@ -70,6 +70,7 @@ pub const EXAMPLES: &[(&str, &[&str], bool)] = &[
     ("shrink", &["-o", NEW], false),
     ("scan-secrets", &[], true),
     ("check", &[], true),
+    ("mcp", &["--root", "."], false),
     ("schema", &[], false),
     ("completions", &["bash"], false),
     ("man", &[], false),
