@@ -35,17 +35,18 @@ pub(crate) fn with(session: &'static Session<'static>, columns: usize, work: imp
     during(lent, work).1.text
 }
 
-/// Lends a core to `work`, or nothing. Returns its result and what it wrote, messages apart from the answer.
-#[cfg(feature = "mcp")]
-pub(crate) fn split<R>(session: Option<&'static Session<'static>>, work: impl FnOnce() -> R) -> (R, Written) {
-    during(Lent { session, columns: COLUMNS, written: Written::default(), splits: true }, work)
+/// Lends a core to `work`, or nothing, for a terminal of `columns` columns. Returns its result and what it wrote, messages
+/// apart from the answer.
+#[cfg(any(feature = "mcp", feature = "prompt"))]
+pub(crate) fn split<R>(
+    session: Option<&'static Session<'static>>,
+    columns: usize,
+    work: impl FnOnce() -> R,
+) -> (R, Written) {
+    during(Lent { session, columns, written: Written::default(), splits: true }, work)
 }
 
-/// Width of an answer that no screen shows, in columns.
-#[cfg(feature = "mcp")]
-const COLUMNS: usize = 100;
-
-#[cfg(any(feature = "screen", feature = "mcp"))]
+#[cfg(any(feature = "mcp", feature = "prompt", feature = "screen"))]
 fn during<R>(lent: Lent, work: impl FnOnce() -> R) -> (R, Written) {
     LENT.set(Some(lent));
     let result = work();
@@ -60,6 +61,11 @@ pub(crate) fn session() -> Option<&'static Session<'static>> {
 /// Width of the screen that this thread writes for, in columns.
 pub(crate) fn columns() -> Option<usize> {
     LENT.with_borrow(|lent| lent.as_ref().map(|lent| lent.columns))
+}
+
+/// Whether messages are separate from the answer.
+pub(crate) fn splits() -> bool {
+    LENT.with_borrow(|lent| lent.as_ref().is_some_and(|lent| lent.splits))
 }
 
 /// Appends text of an answer. Returns false if this thread writes to stdout.

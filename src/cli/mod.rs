@@ -20,6 +20,8 @@ mod program;
 mod progress;
 #[cfg_attr(not(feature = "screen"), path = "without_screen.rs")]
 mod screen;
+#[cfg_attr(not(all(unix, feature = "prompt")), path = "without_shell.rs")]
+mod shell;
 mod values;
 mod words;
 

@@ -223,7 +223,7 @@ pub(crate) fn end(
 ) -> Result<Exit, Failure> {
     stops::release_all();
     if lent::columns().is_some() {
-        return end_on_screen(command, sources, write);
+        return end_on_screen(common, command, sources, write);
     }
     // On a terminal, earlier messages come before the answer.
     if io::stdout().is_terminal() {
@@ -259,6 +259,7 @@ pub(crate) fn end(
 
 /// Ends an answer for a screen or a session, which have all warnings elsewhere.
 fn end_on_screen(
+    common: &Common,
     command: &'static str,
     sources: &[Origin<'_>],
     write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
@@ -269,7 +270,15 @@ fn end_on_screen(
     let mut exit = Exit::Done;
     for source in sources {
         let is_partial = match *source {
-            Origin::Open(process) | Origin::Listed(process) => {
+            Origin::Open(process) => {
+                let removed = settle(command, process);
+                // A screen has a list of its own, and JSON contains them.
+                if lent::splits() && common.form() != Format::Json {
+                    warn(common, &process.diag.warnings(), removed.as_ref());
+                }
+                process.diag.is_partial()
+            }
+            Origin::Listed(process) => {
                 settle(command, process);
                 process.diag.is_partial()
             }

@@ -13,6 +13,7 @@ pub const COMMANDS: &[Command] = &[
     triage::COMMAND.under(Group::Memory),
     of_screen("explore", "Browse findings, memory map, types, threads and malloc interactively"),
     of_screen("top", "Watch the memory of a running process, refreshed every two seconds"),
+    of_screen("shell", "Ask many questions about one core, which stays open: a prompt with history and completion"),
     info::COMMAND.under(Group::Memory),
     summary::COMMAND.under(Group::Memory),
     regions::COMMAND.under(Group::Memory),

@@ -87,6 +87,7 @@ snapshots! {
     help_report: "report", "--help";
     help_check: "check", "--help";
     help_mcp: "mcp", "--help";
+    help_shell: "shell", "--help";
     help_schema: "schema", "--help";
     help_completions: "completions", "--help";
     help_man: "man", "--help";

@@ -81,6 +81,8 @@ mod screen;
 mod search;
 mod series;
 mod shared_views;
+#[cfg(feature = "prompt")]
+mod shell;
 mod source_rules;
 mod speed;
 mod stack_roots;

@@ -39,6 +39,7 @@ mod retained;
 mod scan_secrets;
 mod schema;
 mod search;
+mod shell;
 mod shrink;
 mod stackobjects;
 mod stacks;
@@ -81,6 +82,7 @@ const COMMANDS: &[Row] = &[
     row::<triage::Triage>(),
     row::<explore::Explore>(),
     row::<top::Top>(),
+    row::<shell::Shell>(),
     row::<info::Info>(),
     row::<summary::Summary>(),
     row::<regions::Regions>(),

@@ -30,6 +30,9 @@ const MAX_ANSWER: usize = 32 << 20;
 /// Number of answers that are kept for further pages.
 const KEPT: usize = 8;
 
+/// Width of messages in columns.
+const COLUMNS: usize = 100;
+
 /// Interval of news about a question that takes long.
 const NEWS: Duration = Duration::from_millis(500);
 
@@ -170,7 +173,8 @@ impl Worker {
         let line = std::iter::once("coremap").chain(order.words.iter().map(String::as_str));
         let args = Args::read(line).map_err(|e| (Trouble::Arguments, e.to_string()))?;
         let run = || args.command.run(&args.common);
-        let (ended, written) = self.telling(|| lent::split(self.session, || catch_unwind(AssertUnwindSafe(run))));
+        let (ended, written) =
+            self.telling(|| lent::split(self.session, COLUMNS, || catch_unwind(AssertUnwindSafe(run))));
         let messages = String::from_utf8_lossy(&written.messages).into_owned();
         let exit = match ended {
             Ok(Ok(exit)) => exit,

@@ -27,6 +27,7 @@ pub const EXAMPLES: &[(&str, &[&str], bool)] = &[
     ("triage", &[], true),
     ("explore", &[], false),
     ("top", &[], false),
+    ("shell", &[], false),
     ("info", &[], true),
     ("summary", &["--zero-fill"], true),
     ("regions", &[], true),
