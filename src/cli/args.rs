@@ -11,7 +11,7 @@ use crate::cli::values::{duration, size};
 pub(crate) const COMMON: &str = "Common options";
 
 /// Options of every command.
-#[derive(ClapArgs, Debug)]
+#[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = COMMON, next_display_order = 1000)]
 pub(crate) struct Common {
     /// The whole program, for commands that describe it.

@@ -90,6 +90,7 @@ fn with_type(e: Failure, command: &str, text: &str, core: &Path) -> Failure {
     let is_name = text.chars().next().is_some_and(char::is_alphabetic) && !text.contains('+');
     let other = match command {
         "gcroot" => "gcroot",
+        "why" => "why",
         "object" => "objects",
         _ => return e,
     };

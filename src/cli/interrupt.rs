@@ -21,6 +21,36 @@ static ENDING_THREAD: Mutex<Option<std::thread::Thread>> = Mutex::new(None);
 /// Whether that thread was woken by a signal.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
+/// Thread to wake at each Ctrl-C, which then does not end the program.
+#[cfg(unix)]
+static QUESTIONER: Mutex<Option<std::thread::Thread>> = Mutex::new(None);
+
+/// Whether Ctrl-C was pressed since the last question.
+#[cfg(unix)]
+static INTERRUPTED_NOW: AtomicBool = AtomicBool::new(false);
+
+/// From here on, Ctrl-C only sets [`take_interrupt`] and wakes this thread.
+#[cfg(all(unix, feature = "prompt"))]
+pub(crate) fn interrupt_questions() {
+    *QUESTIONER.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
+}
+
+/// Whether Ctrl-C was pressed since the last call.
+#[cfg(all(unix, feature = "prompt"))]
+pub(crate) fn take_interrupt() -> bool {
+    INTERRUPTED_NOW.swap(false, Ordering::AcqRel)
+}
+
+/// Wakes the thread that asks questions. Returns false if there is none.
+#[cfg(unix)]
+fn wake_questioner() -> bool {
+    let thread = QUESTIONER.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(thread) = &*thread else { return false };
+    INTERRUPTED_NOW.store(true, Ordering::Release);
+    thread.unpark();
+    true
+}
+
 /// From here on, the first signal that would end the program only sets [`is_ending`] and wakes this thread. The second
 /// one ends the program.
 pub(crate) fn end_by_myself() {
@@ -78,7 +108,7 @@ pub(crate) fn clean_up_when_ended() {
         let Ok(mut signals) = Signals::new(ending) else { return };
         let _ = begun.send(());
         for signal in signals.forever() {
-            if wake_ending_thread() {
+            if (signal == SIGINT && wake_questioner()) || wake_ending_thread() {
                 continue;
             }
             let _held = clean_up();

@@ -10,6 +10,8 @@ mod exit;
 mod interrupt;
 mod lent;
 mod list;
+#[cfg_attr(not(feature = "mcp"), path = "without_mcp.rs")]
+mod mcp;
 mod moments;
 mod new_file;
 mod output;
@@ -18,6 +20,8 @@ mod program;
 mod progress;
 #[cfg_attr(not(feature = "screen"), path = "without_screen.rs")]
 mod screen;
+#[cfg_attr(not(all(unix, feature = "prompt")), path = "without_shell.rs")]
+mod shell;
 mod values;
 mod words;
 

@@ -59,7 +59,7 @@ pub(crate) fn message(sentence: &str) {
     let mut lines = Vec::new();
     // Writing to memory doesn't fail.
     let _ = render::write(&text, look, &mut lines);
-    if !lent::write(&lines) {
+    if !lent::message(&lines) {
         console::print(&lines);
     }
 }
@@ -223,7 +223,7 @@ pub(crate) fn end(
 ) -> Result<Exit, Failure> {
     stops::release_all();
     if lent::columns().is_some() {
-        return end_on_screen(command, sources, write);
+        return end_on_screen(common, command, sources, write);
     }
     // On a terminal, earlier messages come before the answer.
     if io::stdout().is_terminal() {
@@ -257,8 +257,9 @@ pub(crate) fn end(
     Ok(exit)
 }
 
-/// Ends an answer on the screen, which has a list of all warnings.
+/// Ends an answer for a screen or a session, which have all warnings elsewhere.
 fn end_on_screen(
+    common: &Common,
     command: &'static str,
     sources: &[Origin<'_>],
     write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
@@ -266,12 +267,28 @@ fn end_on_screen(
     let mut text = Vec::new();
     write(&mut text)?;
     lent::write(&text);
+    let mut exit = Exit::Done;
     for source in sources {
-        if let Origin::Open(process) | Origin::Listed(process) = *source {
-            settle(command, process);
+        let is_partial = match *source {
+            Origin::Open(process) => {
+                let removed = settle(command, process);
+                // A screen has a list of its own, and JSON contains them.
+                if lent::splits() && common.form() != Format::Json {
+                    warn(common, &process.diag.warnings(), removed.as_ref());
+                }
+                process.diag.is_partial()
+            }
+            Origin::Listed(process) => {
+                settle(command, process);
+                process.diag.is_partial()
+            }
+            Origin::Read(warnings) => warnings.iter().any(|warning| warning.is_partial),
+        };
+        if is_partial {
+            exit = Exit::Partial;
         }
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// Bytes of an answer that are written at once.

@@ -11,7 +11,7 @@ use coremap::process::Process;
 use coremap::progress::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::cli::console;
+use crate::cli::{console, lent};
 
 /// Minimum duration of work that shows a line.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -44,7 +44,8 @@ pub(crate) fn while_doing<R>(
     progress: &Progress,
     work: impl FnOnce() -> R,
 ) -> R {
-    if !std::io::stderr().is_terminal() {
+    // Whoever lent the core has the terminal.
+    if !std::io::stderr().is_terminal() || lent::columns().is_some() {
         return work();
     }
     let done = AtomicBool::new(false);

@@ -73,6 +73,7 @@ pub mod timers;
 pub mod trend;
 pub mod triage;
 pub mod whatis;
+pub mod why;
 
 pub use allocations::allocations;
 pub use anon::anon;
@@ -118,3 +119,4 @@ pub use timers::timers;
 pub use trend::trend;
 pub use triage::{TriageOptions, triage};
 pub use whatis::whatis;
+pub use why::{why, why_types};

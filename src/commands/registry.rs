@@ -5,6 +5,7 @@ use crate::commands::{
     allocations, anon, check, collections, diff, dotnet, dump, export, gcroot, heapstat, holders, info, ip2method,
     leaks, maddress, malloc, object, objects, perfmap, record, refs, regions, report, requests, retained, scan_secrets,
     search, shrink, stackobjects, stacks, summary, symbolicate, threadpool, threads, timers, trend, triage, whatis,
+    why,
 };
 
 /// All commands, in the order of the help.
@@ -12,6 +13,7 @@ pub const COMMANDS: &[Command] = &[
     triage::COMMAND.under(Group::Memory),
     of_screen("explore", "Browse findings, memory map, types, threads and malloc interactively"),
     of_screen("top", "Watch the memory of a running process, refreshed every two seconds"),
+    of_screen("shell", "Ask many questions about one core, which stays open: a prompt with history and completion"),
     info::COMMAND.under(Group::Memory),
     summary::COMMAND.under(Group::Memory),
     regions::COMMAND.under(Group::Memory),
@@ -38,6 +40,7 @@ pub const COMMANDS: &[Command] = &[
     malloc::COMMAND.under(Group::Native),
     search::COMMAND.under(Group::Memory),
     whatis::COMMAND.under(Group::Memory),
+    why::COMMAND.under(Group::Memory),
     refs::COMMAND.under(Group::Memory),
     leaks::COMMAND.under(Group::Native),
     holders::COMMAND.under(Group::Native),
@@ -54,6 +57,11 @@ pub const COMMANDS: &[Command] = &[
     shrink::COMMAND.under(Group::Sharing),
     scan_secrets::COMMAND.under(Group::Sharing),
     check::COMMAND.under(Group::Memory),
+    of_program(
+        "mcp",
+        "Serve the cores in a folder to an assistant, read-only (Model Context Protocol)",
+        "it speaks JSON-RPC",
+    ),
     of_program(
         "schema",
         "Print the JSON Schema of a command's --json output, or of all commands",

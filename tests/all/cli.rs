@@ -72,6 +72,7 @@ snapshots! {
     help_retained: "retained", "--help";
     help_search: "search", "--help";
     help_whatis: "whatis", "--help";
+    help_why: "why", "--help";
     help_refs: "refs", "--help";
     help_anon: "anon", "--help";
     help_ip2method: "ip2method", "--help";
@@ -85,6 +86,8 @@ snapshots! {
     help_trend: "trend", "--help";
     help_report: "report", "--help";
     help_check: "check", "--help";
+    help_mcp: "mcp", "--help";
+    help_shell: "shell", "--help";
     help_schema: "schema", "--help";
     help_completions: "completions", "--help";
     help_man: "man", "--help";
@@ -120,6 +123,11 @@ snapshots! {
     createdump_retained: "retained", "--top", "5", CREATEDUMP;
     createdump_retained_object: "retained", "--object", "0x7f61f606c590", "--top", "5", CREATEDUMP;
     createdump_retained_csv: "retained", "--top", "3", "--format", "csv", CREATEDUMP;
+    createdump_why: "why", "0x7f61f606c590", CREATEDUMP;
+    createdump_why_type: "why", "--type", "^app", "--top", "2", CREATEDUMP;
+    glibc_why_block: "why", "0x557a682b6b10", GLIBC;
+    glibc_why_stack: "why", "0x7fe744a0fdd0", GLIBC;
+    glibc_why_nothing: "why", "0x7fe720000000", GLIBC;
     createdump_gcroot_type: "gcroot", "--type", "^app", "--top", "4", CREATEDUMP;
     createdump_gcroot_type_csv: "gcroot", "--type", "^app", "--top", "2", "--format", "csv", CREATEDUMP;
     createdump_threads: "threads", "--managed", CREATEDUMP;

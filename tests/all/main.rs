@@ -51,6 +51,8 @@ mod live;
 mod look;
 mod malloc;
 mod mallocng;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod methods;
 mod mistakes;
 mod mutations;
@@ -79,6 +81,8 @@ mod screen;
 mod search;
 mod series;
 mod shared_views;
+#[cfg(feature = "prompt")]
+mod shell;
 mod source_rules;
 mod speed;
 mod stack_roots;
@@ -97,4 +101,5 @@ mod unpacking;
 mod warnings;
 mod watch;
 mod whatis;
+mod why;
 mod writers;

@@ -178,7 +178,7 @@ fn addresses_as_people_have_them() {
         assert!(out.exits(0).stdout.contains("0x7fe744a0fdd0 is Stack"), "{text}: {}", out.stdout);
     }
     let decimal = 0x7fe7_44a0_fdd0_u64.to_string();
-    for command in ["whatis", "refs", "object", "gcroot", "ip2method"] {
+    for command in ["whatis", "refs", "object", "gcroot", "why", "ip2method"] {
         says(here, &[command, &decimal, "core"], 2, &["hexadecimal", &decimal, "is 0x7fe744a0fdd0"]);
     }
     // Digits that are mapped as hexadecimal, or as neither, are what they are.
@@ -199,6 +199,8 @@ fn a_name_where_an_address_belongs() {
     let here = dir.path();
     says(here, &["gcroot", "LeakyCache", "core"], 2, &["coremap gcroot --type 'LeakyCache' core"]);
     says(here, &["gcroot", "core", "Leaky.Cache"], 2, &["coremap gcroot --type 'Leaky.Cache' core"]);
+    says(here, &["why", "LeakyCache", "core"], 2, &["coremap why --type 'LeakyCache' core"]);
+    says(here, &["why", "core"], 2, &["coremap why ADDR CORE", "coremap why --type RE CORE"]);
     says(here, &["object", "LeakyCache", "core"], 2, &["coremap objects --type 'LeakyCache' core"]);
     says(here, &["gcroot", "core"], 2, &["coremap gcroot ADDR CORE", "coremap gcroot --type RE CORE"]);
 }

@@ -383,6 +383,12 @@ impl Diagnostics {
         self.with(|inner| inner.excused.extend(codes));
     }
 
+    /// Makes partial again what [`Diagnostics::excuse`] made notes.
+    #[doc(hidden)]
+    pub fn excuse_nothing(&self) {
+        self.with(|inner| inner.excused.clear());
+    }
+
     /// Whether the answer is incomplete because data is damaged or lost.
     pub fn is_partial(&self) -> bool {
         self.with(|inner| inner.counts.iter().any(|(code, count)| count.partial && !inner.excused.contains(code)))

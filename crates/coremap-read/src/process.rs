@@ -333,6 +333,20 @@ impl Process {
         self.target.reads().enter(phase)
     }
 
+    /// Begins another question to an open process: its budget of work is new, and what the last answer excused counts
+    /// again. Warnings stay, because their causes do.
+    #[doc(hidden)]
+    pub fn begin_question(&self) {
+        self.diag.excuse_nothing();
+        self.target.reads().budget().renew();
+    }
+
+    /// Whether the budget of work or memory is spent. What was read since then is incomplete, and stays so.
+    #[doc(hidden)]
+    pub fn is_spent(&self) -> bool {
+        self.target.reads().budget().spent().is_some()
+    }
+
     /// The current activity, for progress displays, such as `following references`. Can be called while another
     /// thread works.
     pub fn doing(&self) -> &'static str {

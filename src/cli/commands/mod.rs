@@ -25,6 +25,7 @@ mod leaks;
 mod maddress;
 mod malloc;
 mod man;
+mod mcp;
 mod object;
 mod objects;
 mod perfmap;
@@ -38,6 +39,7 @@ mod retained;
 mod scan_secrets;
 mod schema;
 mod search;
+mod shell;
 mod shrink;
 mod stackobjects;
 mod stacks;
@@ -51,6 +53,7 @@ mod top;
 mod trend;
 mod triage;
 mod whatis;
+mod why;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
@@ -58,6 +61,7 @@ use coremap::commands::{self, Group};
 
 use crate::cli::args::{Common, Format};
 use crate::cli::commands::examples::{EXAMPLES, Example};
+pub(crate) use crate::cli::commands::mcp::Mcp as McpArgs;
 use crate::cli::{Exit, Failure};
 
 /// A command: its arguments as clap reads them. The comment on the type is its help, and those on
@@ -78,6 +82,7 @@ const COMMANDS: &[Row] = &[
     row::<triage::Triage>(),
     row::<explore::Explore>(),
     row::<top::Top>(),
+    row::<shell::Shell>(),
     row::<info::Info>(),
     row::<summary::Summary>(),
     row::<regions::Regions>(),
@@ -104,6 +109,7 @@ const COMMANDS: &[Row] = &[
     row::<malloc::Malloc>(),
     row::<search::Search>(),
     row::<whatis::Whatis>(),
+    row::<why::Why>(),
     row::<refs::Refs>(),
     row::<leaks::Leaks>(),
     row::<holders::Holders>(),
@@ -120,6 +126,7 @@ const COMMANDS: &[Row] = &[
     row::<shrink::Shrink>(),
     row::<scan_secrets::ScanSecrets>(),
     row::<check::Check>(),
+    row::<mcp::Mcp>(),
     row::<schema::Schema>(),
     row::<completions::Completions>(),
     row::<man::Man>(),

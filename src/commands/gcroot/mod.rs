@@ -10,6 +10,7 @@ mod types_table;
 pub use analysis::gcroot;
 pub(in crate::commands) use analysis::gcroots;
 pub use report::*;
+pub(in crate::commands) use table::path_lines;
 pub use types::gcroot_types;
 
 use crate::commands::command::{Command, answer, of_runtime};

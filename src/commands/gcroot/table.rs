@@ -68,7 +68,7 @@ impl Render for GcRootReport {
     }
 }
 
-fn path_lines(doc: &mut Document<'_>, path: &RootPathRow) {
+pub(in crate::commands) fn path_lines(doc: &mut Document<'_>, path: &RootPathRow) {
     let thread = path.thread.map(|t| format!(" of thread {t}")).unwrap_or_default();
     match (&path.frame, &path.slot) {
         (Some(frame), Some(slot)) => {

@@ -81,7 +81,7 @@ impl<'a> CsvRow<'a> {
 }
 
 impl WhatisRow {
-    fn add_lines(&self, doc: &mut Document<'_>) {
+    pub(in crate::commands) fn add_lines(&self, doc: &mut Document<'_>) {
         match &self.region {
             Some(r) => {
                 doc.line(format!("{} is {}", self.address, r.kind));

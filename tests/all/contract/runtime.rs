@@ -259,6 +259,12 @@ fn handles_and_paths_from_roots() {
             all_hold(name, &path["chain"], &[("object", Address), ("?type", Text), ("?field", Text)]);
         }
         assert!(v["paths"].as_array().unwrap().iter().any(|p| p["chain"].as_array().unwrap().len() == 1), "{v}");
+        let why = answer(&["why", object], core);
+        let head = [("address", Address), ("kept", Text), ("text", Text), ("evidence", Text), ("?confidence", Text)];
+        holds(name, &why, &head);
+        holds(name, &why, &[("not_read", List), ("whatis", Object), ("?object", Address), ("more_paths", Bool)]);
+        holds(name, &why, &[("paths", List), ("?retained", Object), ("dominators", List)]);
+        assert_eq!((&why["paths"], &why["kept"]), (&v["paths"], &Value::from("reached")), "{name}");
         let v = answer(&["object", object], core);
         holds(name, &v, &[("object", Address), ("type", Text), ("method_table", Address), ("size", Number)]);
         holds(
@@ -278,6 +284,9 @@ fn what_is_retained() {
         holds(name, &v["unreachable"], &sum);
         holds(name, &v, &[("several", Number), ("more_types", Number), ("?object", Object), ("dominators", List)]);
         let ways = answer(&["gcroot", "--type", "."], core);
+        let why = answer(&["why", "--type", "."], core);
+        holds(name, &why, &[("text", Text), ("evidence", Text), ("kept", Text), ("?confidence", Text)]);
+        assert_eq!(why["groups"], ways["groups"], "{name}");
         holds(name, &ways["live"], &sum);
         holds(name, &ways["unreachable"], &sum);
         holds(name, &ways, &[("types", List), ("groups", List), ("more", Number), ("roots", Number)]);

@@ -19,7 +19,8 @@ use crate::support::{Rng, number};
 const TOO_LONG: Duration = Duration::from_secs(100);
 
 /// Commands that read no running process, or draw on the terminal.
-const OTHERS: [&str; 8] = ["completions", "explore", "man", "schema", "shrink", "symbolicate", "top", "trend"];
+const OTHERS: [&str; 10] =
+    ["completions", "explore", "man", "mcp", "schema", "shell", "shrink", "symbolicate", "top", "trend"];
 
 /// A core to compare a process with.
 const GLIBC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/cores/native-glibc-kernel/core.gz");

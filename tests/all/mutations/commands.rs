@@ -19,7 +19,7 @@ use coremap::map::audit;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::render::{self, DrawOptions, Render};
-use coremap::report::{ExportFormat, ExportSubject, Part, Verdict as Moves};
+use coremap::report::{ExportFormat, ExportSubject, Kept, Part, Verdict as Moves};
 use coremap::search::{Encoding, Pattern, PatternOptions};
 use coremap::series::{Moment, Recording, RecordingWriter, read_recording};
 use coremap::session::Session;
@@ -66,6 +66,7 @@ pub const COMMANDS: &[(&str, Command)] = &[
     ("collections", collections),
     ("allocations", |o, rng| o.show("allocations", commands::allocations(&o.session), rng)),
     ("gcroot", gcroot),
+    ("why", why),
     ("retained", retained),
     ("heapstat", heapstat),
     ("malloc", malloc),
@@ -242,6 +243,21 @@ fn object(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 fn gcroot(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let at = o.some_address(rng);
     o.show("gcroot", commands::gcroot(&o.session, at, rng.below(2) == 0), rng)
+}
+
+/// It says that nothing keeps an object only if everything was read.
+fn why(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
+    let at = o.some_address(rng);
+    let found = commands::why(&o.session, at, &o.silent);
+    if found.kept == Kept::Unreached && (o.session.process.diag.is_partial() || !found.paths.is_empty()) {
+        return Err(format!("unreached, but not everything was read: {}", found.text));
+    }
+    o.show("why", found, rng)?;
+    if rng.below(4) == 0 {
+        let every = Regex::new(".").map_err(|e| e.to_string())?;
+        o.show("why", commands::why_types(&o.session, &every, 10), rng)?;
+    }
+    Ok(())
 }
 
 fn heapstat(o: &Opened<'_>, rng: &mut Rng) -> Verdict {

@@ -29,7 +29,7 @@ pub use crate::words::{
     AllocatorName, AsyncEnd, AsyncPart, AsyncState, BlockBorders, BlockContent, BlockRole, BufferMemory, ChunkPlace,
     ChunkState, ClusterContent, CodeKind, CodePart, Compression, Execution, ExportFormat, ExportSubject, FaultCause,
     FieldStorage, FinalizerState, FrameRowKind, GcMode, Generation, HandleKind, HitEncoding, HolderState, ImageFormat,
-    LastWordsKind, LockKind, Measure, NativeRootKind, OsSubject, OwnerState, Part, RecordingEnd, SecretKind,
+    Kept, LastWordsKind, LockKind, Measure, NativeRootKind, OsSubject, OwnerState, Part, RecordingEnd, SecretKind,
     SecretSeverity, SeriesClock, SeriesOf, StackState, TargetKind, TaskStatus, TextFormat, Trust, Verdict, WaitKind,
 };
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};

@@ -127,6 +127,12 @@ impl Budget {
         }
     }
 
+    /// Sets the work back to zero, for another question. A budget that is used up stays so, because what was read with it
+    /// is incomplete.
+    pub(crate) fn renew(&self) {
+        self.work.store(0, Ordering::Relaxed);
+    }
+
     /// Units of work spent so far.
     pub(crate) fn work(&self) -> u64 {
         self.work.load(Ordering::Relaxed)
@@ -162,6 +168,18 @@ mod tests {
         let budget = Budget::new(1 << 40, u64::MAX);
         assert!(budget.spend(limits::BYTES_PER_WORK << 39));
         assert!(!budget.spend(limits::BYTES_PER_WORK << 40), "bytes count too");
+    }
+
+    #[test]
+    fn each_question_has_its_own_work() {
+        let budget = Budget::new(10_000, u64::MAX);
+        for _ in 0..5 {
+            assert!((0..5_000).all(|_| budget.spend(8)));
+            budget.renew();
+        }
+        while budget.spend(8) {}
+        budget.renew();
+        assert_eq!(budget.spent(), Some(Exhausted::Work), "what it lacks, it lacks for the next question too");
     }
 
     #[test]

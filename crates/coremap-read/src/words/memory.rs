@@ -97,3 +97,25 @@ words! {
         Mapped = "mapped file",
     }
 }
+
+words! {
+    /// Whether something keeps memory in use.
+    #[derive(Default)]
+    pub enum Kept {
+        /// A root leads to it.
+        Reached = "reached",
+        /// Only words lead to it that may be numbers or left over.
+        Perhaps = "perhaps",
+        /// No root leads to it, and everything that may hold references was read.
+        Unreached = "unreached",
+        /// No root that was read leads to it, and not everything was read.
+        #[default]
+        Unknown = "unknown",
+        /// Free: a free block, or the space between objects.
+        Free = "free",
+        /// It is mapped, and no reference decides how long: a stack, code, a file, a runtime's own memory.
+        Mapped = "mapped",
+        /// Nothing is mapped there.
+        Absent = "absent",
+    }
+}

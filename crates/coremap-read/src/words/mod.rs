@@ -26,7 +26,7 @@ pub use managed::{
     AsyncEnd, AsyncPart, AsyncState, FieldStorage, FinalizerState, GcMode, Generation, HandleKind, HolderState,
     LockKind, TaskEndKind, TaskStatus, WaitKind,
 };
-pub use memory::{BlockBorders, BlockContent, BufferMemory, HitEncoding, TargetKind};
+pub use memory::{BlockBorders, BlockContent, BufferMemory, HitEncoding, Kept, TargetKind};
 pub use native::{BlockRole, FaultCause, LastWordsKind, NativeRootKind, OwnerState};
 pub use process::{Compression, ImageFormat, OsSubject};
 pub use secrets::{SecretKind, SecretSeverity};

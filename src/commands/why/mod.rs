@@ -1,0 +1,19 @@
+//! `why`: what is at an address, what keeps it, and what it keeps: `whatis`, `gcroot` and `retained` in one answer. For
+//! types, what keeps their objects.
+
+mod analysis;
+mod of_block;
+mod of_object;
+mod report;
+mod table;
+
+pub use analysis::{why, why_types};
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_process};
+
+pub(super) const COMMAND: Command = of_process(
+    "why",
+    &[answer::<WhyReport>, answer::<WhyTypesReport>],
+    "Explain what keeps an address, or the objects of a type, and what they keep",
+);
