@@ -124,6 +124,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
         if let [one] = at.as_slice()
             && kind.is_some_and(|kind| namer.role(kind) == TypeRole::Collection)
             && !is_instance_dict(namer, *one)
+            && !is_way(namer, *one)
         {
             let found = elements(namer, *one);
             if found.count() >= ELEMENTS && found.largest.saturating_mul(100) < bytes.saturating_mul(ONE) {
@@ -188,6 +189,19 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
     }
     let found = Elements::of_nodes(namer, &at, false);
     (Some(Holder { top, container: at, elements: found, bytes }), others)
+}
+
+/// Whether most of an object's bytes are in one collection among entries that the program named: `state.sessions`.
+fn is_way(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode) -> bool {
+    if !namer.runtime.names_entries(namer.tree.kind(node)) {
+        return false;
+    }
+    let children = namer.tree.children(node);
+    let heaviest = children.iter().copied().max_by_key(|child| namer.tree.bytes(*child));
+    heaviest.is_some_and(|child| {
+        let is_most = namer.tree.bytes(child).saturating_mul(100) >= namer.tree.bytes(node).saturating_mul(ONE);
+        is_most && namer.role(namer.tree.kind(child)) == TypeRole::Collection
+    })
 }
 
 /// Whether a node is the dict of an instance, which is a part of it.
