@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::cli::args::Common;
 use crate::cli::mcp::files::{FileError, Root};
 use crate::cli::mcp::page;
-use crate::cli::mcp::tools::{Form, MAX_TEXT, MAX_VALUES, Tool};
+use crate::cli::mcp::tools::{Form, MAX_TEXT, MAX_VALUES, Tool, property};
 use crate::cli::mcp::worker::Order;
 use crate::cli::program::Args;
 
@@ -90,8 +90,14 @@ pub(super) fn read(
     }
     let mut words = vec![tool.name.to_owned()];
     words.extend(tool.fixed.iter().map(|&option| option.to_owned()));
-    for (name, value) in &left {
-        words.extend(option(name, value, tool.option(name).ok_or(Refusal::Unknown)?)?);
+    // In the order of the table, so that equal questions have equal command lines.
+    for name in tool.options.iter().map(|option| property(option)) {
+        if let Some(value) = left.remove(&name) {
+            words.extend(option(&name, &value, tool.option(&name).ok_or(Refusal::Unknown)?)?);
+        }
+    }
+    if !left.is_empty() {
+        return Err(Refusal::Unknown);
     }
     words.extend(extra.iter().cloned());
     // A schema is JSON in any case, and reads nothing.
@@ -175,7 +181,7 @@ mod tests {
         let line = |tool, arguments| asked(tool, arguments).unwrap_or_else(|e| e.to_string());
         assert_eq!(
             line("heapstat", json!({ "core": "core", "top": 5, "live": true })),
-            "coremap heapstat --top=5 --live --json --"
+            "coremap heapstat --live --top=5 --json --"
         );
         assert_eq!(
             line("heapstat", json!({ "core": "core", "type": "^A B$", "dead": false, "top": null })),

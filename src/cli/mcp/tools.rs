@@ -240,7 +240,7 @@ impl Tool {
 pub(super) const MAX_TEXT: usize = 1000;
 
 /// Name of an option as a property in JSON.
-fn property(option: &str) -> String {
+pub(super) fn property(option: &str) -> String {
     option.replace('-', "_")
 }
 

@@ -138,9 +138,14 @@ fn retained_text(report: &WhyReport) -> Option<String> {
     Some(format!("It retains {}{}.", human(bytes), through.unwrap_or_default()))
 }
 
-/// The static variable in the name of an element: `[12] (static A.B)`.
+/// The static or global variable that a field is, or that an element of an array of statics is: `static Cache.all`,
+/// `[12] (static Cache.all)`.
 fn variable(field: &str) -> Option<&str> {
-    field.strip_prefix('[')?.split_once("] (")?.1.strip_suffix(')')
+    if ["static ", "global "].iter().any(|word| field.starts_with(word)) {
+        return Some(field);
+    }
+    let at = field.find(" (static ")?;
+    field.get(at + 2..)?.strip_suffix(')')
 }
 
 fn article(name: &Name) -> String {
@@ -177,4 +182,23 @@ pub(super) fn path_text(root: &str, chain: &[(&Name, Option<&Name>)]) -> String 
         words.push(format!("{}{}", name.shown(), field.unwrap_or_default()));
     }
     words.join(" → ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_begins_with_the_variable() {
+        let names = ["Class", "List", "Object[]", "Node"].map(Name::from);
+        let [class, list, array, node] = &names;
+        let fields = ["static App.all", "[3] (static App.all)", "_items", "[7]"].map(Name::from);
+        let [field, element, items, seventh] = &fields;
+        assert_eq!(path_text("sticky class", &[(class, Some(field)), (list, None)]), "static App.all → List");
+        let path = [(array, Some(element)), (list, Some(items)), (array, Some(seventh)), (node, None)];
+        assert_eq!(path_text("StrongHandle", &path), "static App.all → List._items → Object[] [7] → Node");
+        assert_eq!(path_text("Stack of thread 5", &[(list, None)]), "Stack of thread 5 → List");
+        let long: Vec<_> = (0..20).map(|_| (node, Some(items))).collect();
+        assert!(path_text("Stack", &long).contains("→ … 14 more objects … →"));
+    }
 }
