@@ -154,18 +154,19 @@ fn threads_and_their_stacks_are_those_of_the_report() {
     pty.shows("1 of ");
     pty.keys(ENTER);
     pty.shows(&format!("Thread {tid}"));
-    let page = pty.shows(&format!("coremap threads --tid {tid}"));
+    pty.shows(&format!("coremap threads --tid {tid}"));
     let names: Vec<&str> =
         thread["frames"].as_array().unwrap().iter().filter_map(|f| f["method"].as_str()).take(3).collect();
     assert!(!names.is_empty());
+    // The terminal shows a page in parts.
     for name in names {
-        assert!(page.contains(name), "{name}: {page}");
+        pty.shows(name);
     }
     // Equal stacks together.
     pty.keys(ESC).keys(ESC).keys("v");
     let groups = run(["threads", "--group", "--json", &core]).json()["groups"].as_array().unwrap().len();
-    let screen = pty.shows("by stack");
-    assert!(screen.contains(&format!("{groups} stacks")), "{screen}");
+    pty.shows("by stack");
+    pty.shows(&format!("{groups} stacks"));
     pty.keys("q");
     assert!(pty.end().success());
 }

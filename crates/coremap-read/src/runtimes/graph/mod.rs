@@ -38,6 +38,8 @@ mod bfs_order;
 mod budget;
 mod graph_cache;
 mod heap_pass;
+mod id_set;
+mod list_nodes;
 mod live_graph;
 #[cfg(test)]
 mod model_tests;

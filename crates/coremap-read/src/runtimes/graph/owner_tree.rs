@@ -5,20 +5,19 @@
 //! root. Sums of subtrees are what the object owns: at most what it reaches, and at least what it dominates within the
 //! tree.
 
-use std::collections::HashMap;
-
 use crate::addr::Addr;
 use crate::limits;
 use crate::runtimes::api::{Link, ObjectBatch, TypeIndex, TypeRole};
 use crate::runtimes::graph::LiveGraph;
 use crate::runtimes::graph::budget::{Charge, GraphError, MemoryBudget};
-use crate::runtimes::graph::root_bfs::{has_bit, set_bit};
+use crate::runtimes::graph::id_set::{IdSet, role_of};
+use crate::runtimes::graph::list_nodes::{Lists, claim, in_its_list};
 
 /// Number of a node: the ID of an object.
 pub type TreeNode = u32;
 
 /// No parent: the object is not in the tree.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 /// Objects read in one batch, and references in it.
 const BATCH: usize = 256;
@@ -73,7 +72,7 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
         let charge = budget.charge(u64::from(count).saturating_mul(BYTES_PER_OBJECT));
         let mut known: Vec<Option<TypeRole>> = Vec::new();
         let mut role = |kind: TypeIndex| role_of(&mut known, kind, role);
-        let skip = Ids::of(count, skip.iter().filter_map(|at| ids.find(space, at.get())));
+        let skip = IdSet::of(count, skip.iter().filter_map(|at| ids.find(space, at.get())));
         let mut parent = vec![NONE; count as usize];
         let mut bytes = vec![0_u64; count as usize];
         let mut kinds = vec![0_u32; count as usize];
@@ -83,7 +82,7 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
         let (mut root, mut done) = (count, 0);
         let own = |object: &Addr| ids.find(space, object.get()).filter(|id| !skip.has(*id));
         let reserved_objects = reserved.and_then(|tier| tiers.get(tier)).into_iter().flatten();
-        let late = Ids::of(count, reserved_objects.filter_map(own));
+        let late = IdSet::of(count, reserved_objects.filter_map(own));
         let mut closed = !late.is_empty();
         let mut addrs: Vec<u64> = Vec::with_capacity(BATCH);
         let mut lists = Lists::default();
@@ -234,113 +233,8 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
     }
 }
 
-/// A set of IDs, as a bit for each.
-struct Ids {
-    bits: Vec<u64>,
-    len: usize,
-}
-
-impl Ids {
-    /// IDs below `count`.
-    fn of(count: u32, ids: impl Iterator<Item = u32>) -> Ids {
-        let mut out = Ids { bits: Vec::new(), len: 0 };
-        for id in ids {
-            // Most sets are empty.
-            out.bits.resize(count as usize / 64 + 1, 0);
-            set_bit(&mut out.bits, id);
-            out.len += 1;
-        }
-        out
-    }
-
-    #[inline(always)]
-    fn has(&self, id: u32) -> bool {
-        has_bit(&self.bits, id)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-}
-
-/// Maximum number of types whose role is stored.
-const MAX_ROLES: usize = 1 << 20;
-
-/// The role of a type, which `role` is asked for once.
-fn role_of(
-    known: &mut Vec<Option<TypeRole>>,
-    kind: TypeIndex,
-    role: &mut dyn FnMut(TypeIndex) -> TypeRole,
-) -> TypeRole {
-    let at = kind.0 as usize;
-    if let Some(Some(found)) = known.get(at) {
-        return *found;
-    }
-    let found = role(kind);
-    // Numbers of types have no gaps.
-    if at < MAX_ROLES {
-        known.resize(known.len().max(at + 1), None);
-        set(known, kind.0, Some(found));
-    }
-    found
-}
-
 /// Bytes of the tables per object.
 const BYTES_PER_OBJECT: u64 = 28;
-
-/// Whether a node of a list was reached from its list, or from another node of it.
-fn in_its_list(parent: &[u32], kinds: &[u32], id: u32, role: &mut dyn FnMut(TypeIndex) -> TypeRole) -> bool {
-    let kind = |id: u32| kinds.get(id as usize).copied();
-    let up = parent.get(id as usize).copied().filter(|up| (*up as usize) < parent.len());
-    up.and_then(kind)
-        .is_some_and(|up| Some(up) == kind(id) || matches!(role(TypeIndex(up)), TypeRole::Collection | TypeRole::Part))
-}
-
-/// Nodes of lists that somebody else has: where their lists go on behind them. What leads to such a node from within
-/// its list owns the rest.
-#[derive(Default)]
-struct Lists {
-    /// By node, what follows it. Each is passed once.
-    next: HashMap<u32, Vec<u32>>,
-    /// Nodes that a list led to before they were read, with the node of the list.
-    early: HashMap<u32, u32>,
-}
-
-impl Lists {
-    /// Adds a node that does not belong to its list's owner.
-    fn add(&mut self, id: u32, next: Vec<u32>, parent: &mut [u32], order: &mut Vec<TreeNode>) {
-        self.next.insert(id, next);
-        if let Some(by) = self.early.remove(&id) {
-            self.pass(id, by, parent, order);
-        }
-    }
-
-    /// The node `by` leads to `to`, which has a parent.
-    fn pass(&mut self, to: u32, by: u32, parent: &mut [u32], order: &mut Vec<TreeNode>) {
-        let mut open = vec![to];
-        while let Some(at) = open.pop() {
-            let Some(next) = self.next.remove(&at) else {
-                if at == to {
-                    self.early.entry(to).or_insert(by);
-                }
-                continue;
-            };
-            open.extend(next.into_iter().filter(|next| !claim(parent, *next, by, order)));
-        }
-    }
-}
-
-/// Gives a node its parent, if it has none.
-fn claim(parent: &mut [u32], id: u32, up: u32, order: &mut Vec<TreeNode>) -> bool {
-    match parent.get_mut(id as usize) {
-        Some(entry) if *entry == NONE => {
-            *entry = up;
-            order.push(id);
-            true
-        }
-        _ => false,
-    }
-}
 
 fn set<T>(list: &mut [T], id: u32, value: T) {
     if let Some(entry) = list.get_mut(id as usize) {
