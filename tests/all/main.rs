@@ -60,6 +60,7 @@ mod native_holders;
 mod native_symbols;
 mod native_waits;
 mod nativeaot;
+mod node_runtime;
 mod not_read;
 mod objects;
 mod once;

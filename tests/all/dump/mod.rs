@@ -85,10 +85,16 @@ fn comparable(mut answer: Value) -> Value {
 fn leave_out_estimates(of_dump: &mut Value, of_process: &mut Value) {
     match (of_dump, of_process) {
         (Value::Object(dump), Value::Object(process)) => {
-            if dump.get("rss_estimated").and_then(Value::as_u64).is_some_and(|bytes| bytes > 0) {
-                for key in ["rss", "rss_estimated"] {
-                    dump.remove(key);
-                    process.remove(key);
+            let estimated = [
+                ("rss_estimated", &["rss", "rss_estimated"] as &[&str]),
+                ("others_estimated", &["pss", "private_dirty", "shared", "swap", "huge", "others_estimated"]),
+            ];
+            for (mark, figures) in estimated {
+                if dump.get(mark).and_then(Value::as_u64).is_some_and(|bytes| bytes > 0) {
+                    for key in figures {
+                        dump.remove(*key);
+                        process.remove(*key);
+                    }
                 }
             }
             for (key, inner) in dump.iter_mut() {

@@ -67,6 +67,8 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("holdings", Some("truth.json")),
     // From a Go program: MemStats, and its goroutine profile by state, function and line.
     ("go", Some("truth.json")),
+    // From the program: its planted objects, and V8's own stack of its main thread.
+    ("node", Some("truth.json")),
     // The program's source says what is wrong with it; restated in the tests.
     ("causes", None),
     // From /proc while stopped: smaps and status; pages in RAM by pagemap.
