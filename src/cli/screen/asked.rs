@@ -60,6 +60,8 @@ impl Asked {
         line.push(core.into());
         let (send, receive) = channel();
         let run = move || {
+            // Each page has the work of a command of its own.
+            session.process.begin_question();
             let text = lent::with(session, usize::from(columns), || match Args::read(words::in_our_words(line)) {
                 Ok(args) => {
                     if let Err(failure) = args.command.run(&args.common) {
