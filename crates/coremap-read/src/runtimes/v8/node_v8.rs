@@ -14,7 +14,7 @@ use crate::runtimes::api::{
     NamedStatics, OwnedBuffer, RetainedSizes, Roots, RuntimeFindings, RuntimeId, StackWalk, TypeIndex, TypeRole,
     WaitFacts,
 };
-use crate::runtimes::v8::census::{self, Census, Pending};
+use crate::runtimes::v8::census::{self, Census, Pending, Served};
 use crate::runtimes::v8::detect::{Detection, detect};
 use crate::runtimes::v8::heap::Heap;
 use crate::runtimes::v8::stack::{Code, Stacks, builtins, marks};
@@ -63,6 +63,7 @@ pub struct V8<'p> {
     threads: OnceLock<ManagedThreads>,
     census: OnceLock<Census>,
     pending: OnceLock<Vec<Pending>>,
+    served: OnceLock<Served>,
 }
 
 impl<'p> V8<'p> {
@@ -85,8 +86,8 @@ impl<'p> V8<'p> {
             stacks: OnceLock::new(),
             builtins: OnceLock::new(),
         });
-        let (buffers, threads, census, pending) = Default::default();
-        V8 { code: Code::new(parts.clone()), parts, buffers, threads, census, pending }
+        let (buffers, threads, census, pending, served) = Default::default();
+        V8 { code: Code::new(parts.clone()), parts, buffers, threads, census, pending, served }
     }
 
     pub(super) fn vm(&self) -> &Vm<'p> {
@@ -108,6 +109,11 @@ impl<'p> V8<'p> {
     /// Suspended calls of async functions.
     pub(super) fn pending(&self) -> &[Pending] {
         self.pending.get_or_init(|| census::pending(self.objects(), self.census()))
+    }
+
+    /// Requests in flight, and what serves them.
+    pub(super) fn served(&self) -> &Served {
+        self.served.get_or_init(|| self.read_served())
     }
 }
 

@@ -102,18 +102,21 @@ impl WaitFacts for Go<'_> {
         let mut out = Vec::new();
         // A sleeping main keeps the process alive.
         for g in list.all.iter().filter(|g| !is_system(code, g) && g.id != MAIN) {
+            if out.len() >= MAX_USERS {
+                break;
+            }
             let mut has = false;
             holders::each_word(runtime.memory(), g.used_stack(), |word| {
                 has |= heap.object_at(word).is_some_and(|object| objects.contains(&object));
             });
-            if !has || out.len() >= MAX_USERS {
+            if !has {
                 continue;
             }
             let (frames, _) = unwind::frames(runtime.process, code, list, g);
             let own = own_frames(&frames);
             let waited = waits.of(g, names(&frames));
             let what = match (&waited, waits.row(g, &waited)) {
-                // Whoever waits for the collection itself is no consumer that stands.
+                // A goroutine that waits for the collection itself is not stuck elsewhere.
                 (Waited::Channels(all), _) if all.iter().any(|channel| objects.contains(&channel.at)) => continue,
                 (Waited::Poll, _) => {
                     let inner = frames.iter().flat_map(|frame| &frame.place.all).map(|(a, _)| &a.method.name);

@@ -195,14 +195,14 @@ pub(super) fn findings(
             1 => ", all for one promise".to_owned(),
             n => format!(", for {} that are pending", count(n, "promise")),
         };
-        let awaited = format!("{awaited}{}", by_others(&outside, &objects));
+        let awaited = format!("{awaited}{}", by_others(outside, &objects));
         let text = format!(
             "{} of async function {} are suspended at an await{awaited}.",
             count(calls.len() as u64, "call"),
             super::function_text(heap, shared, None)
         );
         let evidence = "generators of async functions that have not ended";
-        out.push(of_promises(heap, shared, (text, evidence), &objects, &outside, retained));
+        out.push(of_promises(heap, shared, (text, evidence), &objects, outside, retained));
     }
     let many = continuations(heap, census).into_iter().filter(|(_, all)| all.len() as u64 >= MANY);
     for (shared, all) in many {
@@ -212,14 +212,14 @@ pub(super) fn findings(
             "{} are pending; each goes on in {}{}.",
             count(all.len() as u64, "promise"),
             super::function_text(heap, shared, made),
-            by_others(&outside, &objects)
+            by_others(outside, &objects)
         );
         out.push(of_promises(
             heap,
             shared,
             (text, "reactions of promises that are not settled"),
             &objects,
-            &outside,
+            outside,
             retained,
         ));
     }

@@ -10,11 +10,13 @@ mod settlers;
 mod timers;
 mod wait_facts;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
 pub(super) use async_functions::{Pending, pending};
+pub(super) use wait_facts::Served;
 
 use crate::addr::Addr;
 use crate::limits;
@@ -37,6 +39,8 @@ const FIRST_VARIABLE: u64 = 32;
 /// The objects, by address.
 #[derive(Debug, Default)]
 pub(super) struct Census {
+    /// See [`settlers::outside`].
+    settled_outside: OnceLock<HashSet<u64>>,
     /// Timers of Node.js (`Timeout`).
     pub timers: Vec<u64>,
     /// Emitters and targets of events: objects with a property for their listeners.

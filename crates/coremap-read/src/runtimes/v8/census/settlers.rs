@@ -20,8 +20,13 @@ const MAX_STEPS: usize = 1 << 20;
 /// Offset in a context of the context around it.
 const PREVIOUS: u64 = 24;
 
-/// Returns the promises that something outside of JavaScript will settle, directly or through other promises.
-pub(super) fn outside(heap: &Heap<'_>, census: &Census) -> HashSet<u64> {
+/// Returns the promises that something outside of JavaScript will settle, directly or through other promises. They are
+/// searched for once.
+pub(super) fn outside<'c>(heap: &Heap<'_>, census: &'c Census) -> &'c HashSet<u64> {
+    census.settled_outside.get_or_init(|| find(heap, census))
+}
+
+fn find(heap: &Heap<'_>, census: &Census) -> HashSet<u64> {
     let vm = &*heap.vm;
     let mut reader = heap.reader();
     let mut open = Vec::new();

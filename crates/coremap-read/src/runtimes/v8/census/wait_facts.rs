@@ -73,19 +73,16 @@ impl WaitFacts for V8<'_> {
         let heap = self.objects();
         let name = |shared: u64| Some(heap.vm.function_name(shared)).filter(|name| !name.is_empty());
         let served = self.served();
-        let outside = match served.requests {
-            0 => HashSet::new(),
-            _ => settlers::outside(heap, self.census()),
-        };
+        let is_outside = |promise: &u64| settlers::outside(heap, self.census()).contains(promise);
         let calls = served.calls.iter().filter_map(|i| {
             let chain = async_functions::chain(self.pending(), *i);
             let call = chain.first()?;
             let wait = call.promise.map(|promise| WaitFact {
                 object: Addr::new(promise),
                 r#type: Some("Promise".to_owned()),
-                what: outside.contains(&promise).then(|| "a timer, a socket or another handle".to_owned()),
-                soon: outside.contains(&promise),
-                outside: outside.contains(&promise),
+                what: is_outside(&promise).then(|| "a timer, a socket or another handle".to_owned()),
+                soon: is_outside(&promise),
+                outside: is_outside(&promise),
                 evidence: "the promise's reaction resumes the async function",
                 ..WaitFact::default()
             });
@@ -147,7 +144,7 @@ impl WaitFacts for V8<'_> {
 }
 
 /// Requests in flight, and what serves them.
-struct Served {
+pub(in crate::runtimes::v8) struct Served {
     /// Number of requests.
     requests: u64,
     /// Indices of the innermost suspended calls that have one.
@@ -157,7 +154,7 @@ struct Served {
 }
 
 impl V8<'_> {
-    fn served(&self) -> Served {
+    pub(in crate::runtimes::v8) fn read_served(&self) -> Served {
         let heap = self.objects();
         let vm = &*heap.vm;
         let requests = self.responses_in_flight();
