@@ -17,7 +17,7 @@ fn number(v: &Value) -> u64 {
 #[test]
 fn modules_are_the_assemblies_that_are_mapped() {
     for name in names("bundle") {
-        let truth = real::told(name);
+        let truth = real::own_report(name);
         let program = truth["program"].as_str().unwrap();
         let core = real::plain(name);
         let info = run(["info", "--json", core.to_str().unwrap()]).is_sound().json();
@@ -43,7 +43,7 @@ fn modules_are_the_assemblies_that_are_mapped() {
 #[test]
 fn mappings_are_images_with_the_assemblys_name() {
     for name in names("bundle") {
-        let truth = real::told(name);
+        let truth = real::own_report(name);
         let core = real::plain(name);
         let regions = run(["regions", "--json", core.to_str().unwrap()]).is_sound().json();
         let regions = regions["regions"].as_array().unwrap();

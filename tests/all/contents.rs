@@ -173,7 +173,7 @@ fn with_contents_the_map_of_real_cores_covers_the_same() {
 
 #[test]
 fn what_a_program_keeps_in_mappings_is_text_to_the_byte() {
-    let kept = number(&real::told("shape-mmap")["bytes"]);
+    let kept = number(&real::own_report("shape-mmap")["bytes"]);
     let core = real::plain("shape-mmap");
     let v = answer(&["anon"], core.to_str().unwrap());
     let first = &v["contents"][0];

@@ -23,7 +23,7 @@ fn tids(truth: &Value) -> BTreeMap<String, u64> {
 }
 
 fn truth() -> Value {
-    real::told("dotnet11-heap")
+    real::own_report("dotnet11-heap")
 }
 
 /// The rows of an answer's list.

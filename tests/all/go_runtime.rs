@@ -16,7 +16,7 @@ fn answer(command: &[&str], name: &str) -> Value {
 #[test]
 fn figures_of_the_heap_are_those_of_mem_stats() {
     for name in names("go") {
-        let (told, stats) = (real::told(name), &answer(&["heap"], name)["stats"]);
+        let (told, stats) = (real::own_report(name), &answer(&["heap"], name)["stats"]);
         // The program allocated after it read the figures, without a collection.
         let later = ["HeapInuse", "HeapAlloc", "HeapObjects"];
         for (key, value) in told["memstats"].as_object().unwrap() {
@@ -32,7 +32,7 @@ fn goroutines_have_the_states_and_frames_of_the_profile() {
     for name in names("go") {
         let groups = answer(&["threads", "--virtual"], name);
         let groups = groups["virtual_threads"]["groups"].as_array().unwrap().clone();
-        for want in real::told(name)["goroutines"].as_array().unwrap() {
+        for want in real::own_report(name)["goroutines"].as_array().unwrap() {
             let is = |group: &&Value| {
                 let mut frames = group["frames"].as_array().unwrap().iter();
                 // gcore lacks the tree of inlined calls: then a line is unknown, and never another one.

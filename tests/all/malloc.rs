@@ -250,7 +250,7 @@ fn a_real_heap_as_its_program_knew_it() {
 
 fn is_as_its_program_knew_it(name: &str) {
     let core = real::plain(name);
-    let truth = real::told(name);
+    let truth = real::own_report(name);
     let out = run(["malloc", "--chunks", "--json", core.to_str().unwrap()]);
     out.exits(0);
     let v = out.json();

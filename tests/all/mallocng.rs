@@ -47,7 +47,7 @@ fn chunks(v: &Value) -> BTreeMap<u64, (String, Option<u64>)> {
 
 /// All blocks that the program of `musl-slots` told, live and freed, with the size asked for.
 fn told() -> (BTreeMap<u64, u64>, BTreeSet<u64>) {
-    let truth = real::told(SLOTS);
+    let truth = real::own_report(SLOTS);
     let rows = truth["blocks"].as_array().unwrap();
     let live: BTreeMap<u64, u64> = rows.iter().filter(|b| b[2] == true).map(|b| (real::hex(&b[0]), n(&b[1]))).collect();
     let freed = rows.iter().filter(|b| b[2] == false).map(|b| real::hex(&b[0]));

@@ -25,7 +25,7 @@ fn a_lost_block_is_lost_and_a_kept_one_has_a_holder() {
     for name in LEAKS {
         let core = real::plain(name);
         let core = core.to_str().unwrap();
-        let truth = real::told(name);
+        let truth = real::own_report(name);
         let lost = count(&truth, &["lost", "lost, held by a lost one"]);
         let holders = run(["holders", "--native", "--json", core]).exits(0).json();
         let rows = holders["native"].as_array().unwrap();

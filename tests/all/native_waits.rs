@@ -53,7 +53,7 @@ fn report(core: &CoreBuilder) -> ThreadsReport {
 #[test]
 fn threads_wait_for_what_the_program_says() {
     for case in cases::serving("waits") {
-        let truth = real::told(&case.name);
+        let truth = real::own_report(&case.name);
         let process = open(&case.name);
         let session = Session::new(&process);
         let report = threads(&session, ThreadOptions::default());
@@ -136,7 +136,7 @@ fn last_words(core: &str, show_data: bool) -> LastWordsRow {
 
 /// What the program wrote to stderr.
 fn stderr(core: &str) -> String {
-    real::told(core)["stderr"].as_str().unwrap().to_owned()
+    real::own_report(core)["stderr"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn messages_of_the_c_library() {
 
 #[test]
 fn the_block_that_was_written_past_its_end() {
-    let truth: Value = real::told("ends-overrun");
+    let truth: Value = real::own_report("ends-overrun");
     let words = last_words("ends-overrun", false);
     let block = |role: &str| words.blocks.iter().find(|block| block.role.name() == role).unwrap();
     // 2,017 bytes and a NUL were meant for 2,000; malloc gave 2,008, and the next 8 are the next block's size.

@@ -22,7 +22,7 @@ fn is_of_script(row: &Value) -> bool {
 #[test]
 fn planted_objects_are_counted_by_constructor_and_script() {
     for name in names("node") {
-        let (truth, heap) = (real::told(name), answer(&["heapstat", "--top", "0"], name));
+        let (truth, heap) = (real::own_report(name), answer(&["heapstat", "--top", "0"], name));
         let count = |of: &str| {
             let rows = heap["types"].as_array().unwrap().iter();
             // The constructor itself is one object of its own name.
@@ -39,7 +39,7 @@ fn planted_objects_are_counted_by_constructor_and_script() {
 #[test]
 fn memory_outside_of_the_heap_is_that_of_buffers() {
     for name in names("node") {
-        let truth = real::told(name);
+        let truth = real::own_report(name);
         let holders = answer(&["holders"], name);
         let rows = holders["buffers"].as_array().unwrap().iter();
         let row = rows.filter(|row| row["type"] == "ArrayBuffer").max_by_key(|row| row["bytes"].as_u64()).unwrap();
@@ -60,7 +60,7 @@ fn frames_are_those_that_v8_gave() {
             .filter(|frame| frame["file"].as_str().is_some_and(|file| file.ends_with(SCRIPT)))
             .map(|frame| (frame["method"].clone(), frame["line"].clone()))
             .collect();
-        let wanted = real::told(name);
+        let wanted = real::own_report(name);
         let wanted: Vec<(Value, Value)> = wanted["frames"]
             .as_array()
             .unwrap()
@@ -77,6 +77,6 @@ fn a_type_is_held_by_the_variable_of_its_module() {
         let roots = answer(&["gcroot", "--type", "^Invoice$"], name);
         let groups = roots["groups"].as_array().unwrap();
         let most = groups.iter().map(|group| group["count"].as_u64().unwrap()).max();
-        assert_eq!(most, real::told(name)["types"]["Invoice"].as_u64(), "{name}");
+        assert_eq!(most, real::own_report(name)["types"]["Invoice"].as_u64(), "{name}");
     }
 }

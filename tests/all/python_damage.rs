@@ -114,7 +114,7 @@ impl<'p> Places<'p> {
 fn with<R>(name: &'static str, body: impl FnOnce(&Places<'_>) -> R) -> R {
     let process = Process::open(&real::plain(name), &Options::default(), &Progress::silent()).unwrap();
     let python = CPython::find(&process).pop().unwrap();
-    body(&Places { name, python, truth: real::told(name) })
+    body(&Places { name, python, truth: real::own_report(name) })
 }
 
 /// A damaged core.

@@ -90,7 +90,7 @@ fn the_collector_tracks_what_it_said_it_does() {
 #[test]
 fn what_was_planted_is_counted() {
     for (name, core) in cores("python") {
-        let truth = real::told(name);
+        let truth = real::own_report(name);
         for (kind, count) in truth["planted"].as_object().unwrap() {
             let pattern = format!("^__main__\\.{kind}$");
             let heapstat = ask(&core, &["heapstat", "--type", &pattern]);
@@ -149,7 +149,7 @@ fn the_map_has_the_arenas_and_stacks_of_frames() {
         let bytes = |kind: &str| kinds.iter().find(|k| k["kind"] == kind).map_or(0, |k| number(&k["size"]));
         let malloc = ask(&core, &["malloc"]);
         assert_eq!(bytes("PyMalloc"), number(&malloc["pymalloc"]["committed"]), "{name}");
-        let threads = list(&real::told(name)["threads"]).len() as u64;
+        let threads = list(&real::own_report(name)["threads"]).len() as u64;
         // 3.9 has its frames among the objects; since 3.11 each thread has a chunk at least.
         let frames = bytes("PyFrames");
         assert!(if name == "python39" { frames == 0 } else { frames >= threads * (16 << 10) }, "{name}: {frames}");
@@ -159,7 +159,7 @@ fn the_map_has_the_arenas_and_stacks_of_frames() {
 #[test]
 fn buffers_are_told_with_the_object_that_owns_them() {
     for (name, core) in cores("python") {
-        let truth = real::told(name);
+        let truth = real::own_report(name);
         for buffer in list(&truth["buffers"]) {
             let object = hex(&buffer["object"]);
             let kind = text(&buffer["type"]);
@@ -216,7 +216,7 @@ fn word(name: &str, at: u64) -> u64 {
 #[test]
 fn instances_are_shown_with_their_attributes() {
     for (name, core) in cores("python") {
-        let truth = real::told(name);
+        let truth = real::own_report(name);
         let fields = |key: &str| {
             let shown = ask(&core, &["object", &hex(&truth[key])]);
             // In 3.9 no module has the type of None, which is a static one: it has no name without the program's file.
@@ -237,7 +237,7 @@ fn instances_are_shown_with_their_attributes() {
 #[test]
 fn what_keeps_the_cache_is_named() {
     for (name, core) in cores("python") {
-        let truth = real::told(name);
+        let truth = real::own_report(name);
         let answer = ask(&core, &["gcroot", &hex(&truth["cache"]["object"])]);
         let first = list(&answer["paths"]).first().unwrap_or_else(|| panic!("{name}: nothing keeps it"));
         let fields: Vec<&str> = list(&first["chain"]).iter().filter_map(|step| step["field"].as_str()).collect();
@@ -255,7 +255,7 @@ fn what_keeps_the_cache_is_named() {
 #[test]
 fn what_points_at_an_object_is_found() {
     for (name, core) in cores("python") {
-        let truth = real::told(name);
+        let truth = real::own_report(name);
         let answer = ask(&core, &["refs", &hex(&truth["cache"]["object"])]);
         // The table of the module's dict holds it.
         let from: Vec<&str> = list(&answer["refs"]).iter().filter_map(|r| r["type"].as_str()).collect();
@@ -267,7 +267,7 @@ fn what_points_at_an_object_is_found() {
 fn only_cycles_are_unreachable() {
     for (name, core) in cores("python") {
         let answer = ask(&core, &["retained", "--top", "0"]);
-        let planted = real::told(name);
+        let planted = real::own_report(name);
         let of = |rows: &str, kind: &str| {
             let rows = list(&answer[rows]).iter().filter(|row| row["type"] == format!("__main__.{kind}"));
             rows.map(|row| number(&row["count"])).sum::<u64>()
@@ -294,7 +294,7 @@ fn only_cycles_are_unreachable() {
 #[test]
 fn frame_objects_keep_their_variables() {
     for (name, core) in cores("frame-objects") {
-        let truth = real::told(name);
+        let truth = real::own_report(name);
         let stat = ask(&core, &["heapstat"]);
         let row = list(&stat["types"]).iter().find(|row| row["type"] == "frame").unwrap();
         let frames = number(&truth["tracked_frames"]);
@@ -350,7 +350,7 @@ fn triage_adds_up_and_tells_of_the_interpreter() {
 #[test]
 fn containers_retain_what_the_program_counted() {
     for (name, core) in cores("holdings") {
-        let truth = real::told(name);
+        let truth = real::own_report(name);
         let answer = ask(&core, &["triage"]);
         let live = number(&ask(&core, &["retained", "--top", "0"])["live"]["size"]);
         let of = |id: &'static str, what: &str| {

@@ -55,7 +55,7 @@ fn told(frames: &Value) -> Vec<Place> {
 fn frames_and_names_are_those_that_the_process_told() {
     for name in names("python") {
         let report = answer(&real::plain(name));
-        let truth = real::told(name);
+        let truth = real::own_report(name);
         let wanted: BTreeMap<u64, &Value> =
             truth["threads"].as_array().unwrap().iter().map(|t| (t["tid"].as_u64().unwrap(), t)).collect();
         assert_eq!(report.threads.len(), wanted.len(), "{name}");
@@ -132,7 +132,7 @@ fn tasks_that_wait_alike_are_one_group() {
 fn only_threads_that_wait_for_others_have_a_wait() {
     for name in names("holdings") {
         let report = answer(&real::plain(name));
-        let truth = real::told(name);
+        let truth = real::own_report(name);
         let told = truth["threads"].as_array().unwrap();
         assert_eq!(report.threads.len(), told.len(), "{name}");
         for thread in told {

@@ -144,7 +144,7 @@ const TCMALLOC: &str = "tcmalloc-leaks";
 
 /// Address and usable size of the blocks that the process told to be `what`.
 fn told(name: &str, what: &[&str]) -> BTreeMap<String, u64> {
-    let truth = real::told(name);
+    let truth = real::own_report(name);
     let blocks = truth["blocks"].as_array().unwrap().iter();
     let these = blocks.filter(|b| what.contains(&b["what"].as_str().unwrap()));
     these.map(|b| (b["address"].as_str().unwrap().to_owned(), b["usable"].as_u64().unwrap())).collect()

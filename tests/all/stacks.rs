@@ -473,7 +473,7 @@ fn threads_with_one_id_are_distinct() {
 #[test]
 fn stacks_that_fork_copied_are_not_of_ended_threads() {
     let core = "forked-kernel";
-    let truth = real::told(core);
+    let truth = real::own_report(core);
     let answer = answer("stacks", core);
     let rows = list(&answer, "stacks");
     assert_eq!(rows.len(), 4, "{answer}");

@@ -13,7 +13,7 @@ fn answer(words: &[&str], name: &str) -> Value {
 #[test]
 fn a_tagged_pointer_keeps_its_block() {
     let name = "native-aarch64-tags";
-    let truth = real::told(name);
+    let truth = real::own_report(name);
     let leaks = answer(&["leaks", "--json"], name);
     assert_eq!(leaks["leaked"]["count"], 0, "{leaks:#}");
     let table = truth["table"].as_array().unwrap();
@@ -37,5 +37,5 @@ fn a_failed_tag_check_is_named() {
     let first = &triage["findings"][0];
     let text = first["text"].as_str().unwrap();
     assert_eq!((&first["id"], &first["severity"]), (&"crash".into(), &"critical".into()));
-    assert!(text.contains(real::told(name)["si_addr"].as_str().unwrap()) && text.contains("tag check"), "{text}");
+    assert!(text.contains(real::own_report(name)["si_addr"].as_str().unwrap()) && text.contains("tag check"), "{text}");
 }

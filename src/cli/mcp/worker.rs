@@ -174,7 +174,7 @@ impl Worker {
         let args = Args::read(line).map_err(|e| (Trouble::Arguments, e.to_string()))?;
         let run = || args.command.run(&args.common);
         let (ended, written) =
-            self.telling(|| lent::split(self.session, COLUMNS, || catch_unwind(AssertUnwindSafe(run))));
+            self.with_news(|| lent::split(self.session, COLUMNS, || catch_unwind(AssertUnwindSafe(run))));
         let messages = String::from_utf8_lossy(&written.messages).into_owned();
         let exit = match ended {
             Ok(Ok(exit)) => exit,
@@ -194,12 +194,12 @@ impl Worker {
         Ok(Answered { exit, answer, messages })
     }
 
-    /// Does `work`, and tells the server now and then what is being done.
-    fn telling<R>(&self, work: impl FnOnce() -> R) -> R {
+    /// Does `work`, and reports to the server every half second what is being done.
+    fn with_news<R>(&self, work: impl FnOnce() -> R) -> R {
         let Some(session) = self.session else { return work() };
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let teller = std::thread::Builder::new().name("news".into()).spawn_scoped(scope, || {
+            let reporter = std::thread::Builder::new().name("news".into()).spawn_scoped(scope, || {
                 loop {
                     std::thread::park_timeout(NEWS);
                     if done.load(Ordering::Acquire) || say(&News::Doing(session.process.doing().to_owned())).is_err() {
@@ -210,8 +210,8 @@ impl Worker {
             let result = work();
             done.store(true, Ordering::Release);
             // Without the thread, the question is answered all the same.
-            if let Ok(teller) = teller {
-                teller.thread().unpark();
+            if let Ok(reporter) = reporter {
+                reporter.thread().unpark();
             }
             result
         })

@@ -349,8 +349,8 @@ fn long_calls_report_progress_and_workers_end_with_the_server() {
     let begun = Instant::now();
     let answer = client.request("tools/call", &call);
     assert_eq!(answer["result"]["structuredContent"]["status"], "done", "{answer}");
-    let told = client.notifications.iter().filter(|note| note["method"] == "notifications/progress").count();
-    assert!(told > 0 || begun.elapsed() < Duration::from_millis(1200), "no progress in {:?}", begun.elapsed());
+    let reports = client.notifications.iter().filter(|note| note["method"] == "notifications/progress").count();
+    assert!(reports > 0 || begun.elapsed() < Duration::from_millis(1200), "no progress in {:?}", begun.elapsed());
     let workers = client.workers();
     assert_eq!(workers.len(), 1);
     assert!(client.end().success());

@@ -119,12 +119,12 @@ pub fn hex(v: &Value) -> u64 {
 }
 
 /// The process's report as raw JSON.
-pub fn told(name: &str) -> Value {
+pub fn own_report(name: &str) -> Value {
     serde_json::from_str(&beside(name, "truth.json")).unwrap()
 }
 
 pub fn truth(name: &str) -> Truth {
-    let all = told(name);
+    let all = own_report(name);
     let stacks = |key: &str| {
         let list = all[key].as_array().unwrap().iter();
         list.map(|t| Stack {
