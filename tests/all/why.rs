@@ -82,3 +82,11 @@ fn memory_that_no_reference_keeps_is_named() {
     let native = run(["why", "--type", ".", "--json", &core]);
     assert!(native.exits(1).json()["text"].as_str().unwrap().contains("coremap retained --type"));
 }
+
+#[test]
+fn memory_that_nothing_claims_may_be_a_heap_that_was_not_read() {
+    let core = argument("dotnet8-objects");
+    let regions = run(["regions", "--kind", "AnonRW", "--json", &core]).json();
+    let first = regions["regions"][0]["start"].as_str().unwrap().to_owned();
+    assert_eq!(why(&core, &first)["kept"], "unknown", "{first}");
+}

@@ -63,6 +63,10 @@ fn explain(session: &Session<'_>, report: &mut WhyReport) {
     if matches!(region.kind.facts().contents, Contents::Objects | Contents::Unwalked | Contents::Blocks) {
         return unknown(report, &format!("{} without an object or block that coremap could read", region.kind));
     }
+    // It may be a heap that was not read.
+    if region.kind.facts().contents == Contents::Unclaimed {
+        return unknown(report, &format!("{}, which no structure that was read claims", region.kind));
+    }
     mapped(report, &row);
 }
 
