@@ -88,7 +88,7 @@ fn at_the_beginning(name: &str) -> String {
 pub(super) fn end_text(scene: &Scene, party: &Party) -> String {
     match &party.wait {
         Some(wait) if party.activity.is_none() => {
-            let nobody = if wait.outside || wait.soon { "" } else { " (nobody is found who would end that)" };
+            let nobody = if wait.outside || wait.soon { "" } else { " (nothing found that would end the wait)" };
             format!("waits for {} in {}{nobody}", scene.noun(wait), party.stack())
         }
         _ => party.doing(),
@@ -259,7 +259,7 @@ mod tests {
         };
         let all = of((1..=3).map(waits).collect());
         assert_eq!((all.len(), all[0].severity), (1, Severity::Warning));
-        assert!(all[0].text.contains("all its 3 places are taken, and nobody is found who has one"), "{}", all[0].text);
+        assert!(all[0].text.contains("all its 3 places are taken, and no owner of one was found"), "{}", all[0].text);
         assert_eq!(of((1..=2).map(waits).collect())[0].severity, Severity::Info);
     }
 

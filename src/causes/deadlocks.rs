@@ -161,7 +161,7 @@ fn starved(scene: &Scene, graph: &WaitGraph, cycle: &[NodeId], pool: &Executor, 
     let exact = cycle.iter().all(|node| graph.is_exact(*node));
     let (queued, kinds) = queue_text(pool);
     let waits = members.iter().find_map(|party| party.wait.as_ref());
-    let place = members.iter().find_map(|party| party.place.as_deref()).unwrap_or("code without names");
+    let place = members.iter().find_map(|party| party.place.as_deref()).unwrap_or("unnamed code");
     let title = if exact { "Starved pool" } else { "Likely starved pool" };
     let text = format!(
         "{title}: all {} of {} ({}) wait in {place} for {} queued in the same pool, behind {} ({kinds}): no worker is left to \

@@ -62,7 +62,7 @@ impl Party {
             },
             (Some(activity), None) => activity.to_owned(),
             (None, Some(_)) => format!("is in {}", self.stack()),
-            (None, None) => "is in code without names".to_owned(),
+            (None, None) => "is in unnamed code".to_owned(),
         }
     }
 
@@ -71,7 +71,7 @@ impl Party {
         match (&self.place, &self.caller) {
             (Some(place), Some(caller)) => format!("{place} ← {caller}"),
             (Some(place), None) => place.clone(),
-            (None, _) => "code without names".to_owned(),
+            (None, _) => "unnamed code".to_owned(),
         }
     }
 }

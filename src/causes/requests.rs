@@ -197,7 +197,7 @@ mod tests {
             text.starts_with("4 requests in flight (Server): 3 tasks (task 0x20 and 2 more): each waits"),
             "{text}"
         );
-        assert!(text.contains("task 0x10 waits for the Answer at 0x1000 in Shop.pay (nobody is found"), "{text}");
+        assert!(text.contains("task 0x10 waits for the Answer at 0x1000 in Shop.pay (nothing found"), "{text}");
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub(super) fn without_owner(scene: &Scene, reported: &BTreeSet<NodeId>) -> Vec<F
 
 /// What is known of a semaphore whose number of permits is not: it may be a signal that is still to come.
 const NO_PERMIT: &str =
-    "; no permit is free, and nobody is found who has one: permits were not given back, or are yet to be released";
+    "; no permit is free, and no owner of one was found: permits were not given back, or are yet to be released";
 
 fn is_semaphore(wait: &WaitFact) -> bool {
     wait.r#type.as_deref().is_some_and(|kind| kind.contains("Semaphore"))
@@ -75,7 +75,7 @@ fn is_semaphore(wait: &WaitFact) -> bool {
 fn lost_places(places: u32) -> String {
     let all =
         if places == 1 { "its only place is taken".to_owned() } else { format!("all its {places} places are taken") };
-    format!("; {all}, and nobody is found who has one: likely a path that fails or returns without giving it back")
+    format!("; {all}, and no owner of one was found: likely a path that fails or returns without giving it back")
 }
 
 /// What others do that came from the same method as those who wait: they may have what is awaited.

@@ -11,17 +11,17 @@ pub(crate) fn verdict(findings: &[Finding], missing: &[String]) -> Option<Findin
     }
     let waits = findings.iter().any(|finding| ranking::family(finding.id) == Family::BlockedHolder);
     let (least, share) = (round(HOLDER_BYTES), HOLDER_SHARE);
-    let holder = format!("no variable without a limit that keeps {least} and {share} % of the live bytes");
+    let holder = format!("no unbounded owner of at least {least} and {share} % of the live bytes");
     Some(match missing {
         [] => Finding::new(
             "no-problem",
             Severity::Info,
             match waits {
                 false => format!(
-                    "Nothing wrong was found: no signal of its own, no circle of waits, nobody who blocks others, and {holder}."
+                    "Nothing wrong was found: no crash signal, no cycle of waits, no thread that blocks others, and {holder}."
                 ),
                 true => format!(
-                    "Nothing else was found: no signal of its own, no circle of waits, and {holder}. Whether the waits \
+                    "Nothing else was found: no crash signal, no cycle of waits, and {holder}. Whether the waits \
                      above end is not known."
                 ),
             },
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn nothing_is_called_healthy_where_something_was_not_read() {
         let nothing = verdict(&[], &[]).unwrap();
-        assert!(nothing.id == "no-problem" && nothing.text.contains("nobody who blocks others"), "{}", nothing.text);
+        assert!(nothing.id == "no-problem" && nothing.text.contains("no thread that blocks others"), "{}", nothing.text);
         let found = verdict(&[], &["stacks of 3 threads".to_owned()]).unwrap();
         assert!(found.id == "not-judged" && found.text.contains("stacks of 3 threads"), "{}", found.text);
         let waits = Finding::new("lock-waiters", Severity::Info, "", "");

@@ -11,7 +11,7 @@ use crate::cli::program;
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
     /// List at most N rows; 0 lists all. Without --top, JSON and CSV list all rows. A table lists only the first
-    /// rows (each command has its own limit, from 20 to 1,000) and says how many more there are
+    /// rows (20 to 1,000, depending on the command) and says how many more there are
     #[arg(long, alias = "limit", value_name = "N")]
     top: Option<usize>,
     /// Sort by COLUMN, a field name of the JSON or CSV output (`coremap schema COMMAND` lists them). Numbers

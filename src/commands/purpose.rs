@@ -26,7 +26,7 @@ words! {
         Heap = "heap",
         /// Checks of the memory map
         Check = "check",
-        /// Methods of addresses: ip2method, symbolicate and perfmap
+        /// Names of code addresses: ip2method, symbolicate and perfmap
         Ip2method = "ip2method",
         /// Frames of all threads
         Threads = "threads",
@@ -48,8 +48,8 @@ words! {
         Syncblocks = "syncblocks",
         /// Exception objects
         Exceptions = "exceptions",
-        /// All of the above. (In `coremap dump`, all leaves out what needs a heap larger than 256 MiB, unless you name
-        /// that command too: --for all,objects.)
+        /// All of the above. (`coremap dump --for all` omits managed heaps over 256 MiB, unless you also name a command
+        /// that needs them: --for all,objects.)
         All = "all",
     }
 }

@@ -59,7 +59,7 @@ pub const COMMANDS: &[Command] = &[
     check::COMMAND.under(Group::Memory),
     of_program(
         "mcp",
-        "Serve the cores in a folder to an assistant, read-only (Model Context Protocol)",
+        "Serve the cores in a folder to an AI assistant, read-only (Model Context Protocol)",
         "it speaks JSON-RPC",
     ),
     of_program(

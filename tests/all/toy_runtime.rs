@@ -443,7 +443,7 @@ fn what_objects_own_outside_of_the_heap_is_told() {
     let told = found.iter().find(|finding| finding.id == "native-buffers").unwrap();
     assert_eq!(told.bytes, Some(0x1100));
     // The fourth node has no root.
-    assert!(told.text.contains("Retained by roots (Stack) 4.12 KiB"), "{}", told.text);
+    assert!(told.text.contains("Retained by: roots (Stack) 4.12 KiB"), "{}", told.text);
     assert!(told.text.contains("256 B belong to unreachable objects"), "{}", told.text);
 }
 

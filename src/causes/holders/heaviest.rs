@@ -51,11 +51,11 @@ pub(super) fn heaviest(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder) -> St
     let names: Vec<&str> = links.iter().map(|link| plain(link)).filter(|link| is_worth(link)).collect();
     let first = names.len().saturating_sub(LINKS);
     let way = names.get(first..).unwrap_or_default().join(" → ");
-    let by = if way.is_empty() { String::new() } else { format!(", by {way}") };
+    let by = if way.is_empty() { String::new() } else { format!(", via {way}") };
     if by.is_empty() {
         return String::new();
     }
-    format!("; most of it is {} {} ({}){by}", exact(count), namer.type_name(kind).shown(), round(bytes))
+    format!("; mostly {} {} ({}){by}", exact(count), namer.type_name(kind).shown(), round(bytes))
 }
 
 /// Whether a link says something: an element or a table of a dict does not.

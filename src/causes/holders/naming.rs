@@ -207,7 +207,7 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
         let holder = self.holder(node).filter(|holder| !holder.contains("Lambda"));
         Some(match (own, holder) {
             // An object of the program is known by its own type.
-            (true, Some(holder)) => format!("the {kind} at {object} (of {holder})"),
+            (true, Some(holder)) => format!("the {kind} at {object} (in {holder})"),
             (true, None) => format!("the {kind} at {object}"),
             (false, Some(holder)) if is_element => format!("the {kind} at {object} (in {holder})"),
             (false, Some(holder)) => format!("{holder} ({kind})"),

@@ -87,21 +87,21 @@ pub(super) fn finding(
     };
     let whole = match (complete, outside) {
         (true, 0) => "live objects",
-        (false, 0) => "the objects reached",
+        (false, 0) => "reached objects",
         (true, _) => "live objects and their buffers",
-        (false, _) => "the objects reached and their buffers",
+        (false, _) => "reached objects and their buffers",
     };
     let share = holder.bytes.saturating_mul(100).checked_div(live).unwrap_or(0);
     let (bytes, parts) = (holder.bytes.saturating_sub(absent.untouched), parts(absent, not_there));
     let text =
-        format!("{}, {share} % of {whole}: {who} retains {what}{inner}.{parts}{note}{limit}", round(holder.bytes));
+        format!("{who} retains {what} ({}, {share} % of {whole}){inner}.{parts}{note}{limit}", round(holder.bytes));
     let severity = if limited.is_some() {
         Severity::Info
     } else {
         ranking::of_holder(bytes.saturating_sub(absent.soft), live.saturating_sub(absent.untouched))
     };
     let address = namer.tree.address(container)?;
-    let mut evidence = format!("tree of owners; {}", way(namer, container, &root));
+    let mut evidence = format!("ownership tree; {}", way(namer, container, &root));
     if !complete {
         evidence.push_str(&format!("; not read: {}", rooted.not_read.join(", ")));
     }

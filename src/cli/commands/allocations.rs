@@ -10,7 +10,7 @@ use crate::cli::ask::ask;
 use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 
-/// Show which code allocated the heap's objects, from the profile that the runtime samples
+/// Show which code allocated the heap's objects, from the runtime's sampling profile
 #[derive(Args, Debug)]
 pub(super) struct Allocations {
     #[command(flatten)]

@@ -10,7 +10,7 @@ use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
-/// Show how full collections are by type, and which fields refer to the empty slots
+/// Show how many slots of lists and maps are used, by type, and which fields hold the emptiest
 #[derive(Args, Debug)]
 pub(super) struct Collections {
     #[command(flatten)]

@@ -227,6 +227,6 @@ A condition is KIND.COLUMN, an operator (> >= < <= ==) and a limit, e.g. 'gcheap
 KIND is a kind of region, such as gcheap (upper and lower case are the same), or 'total', or 'threads'.
 
 COLUMN depends on what you compare. Sizes: old, new, delta. Numbers of regions: old_count, new_count, \
-delta_count. Bytes in the core: old_in_core, new_in_core, delta_in_core. Threads (as KIND): old, new, delta.
+delta_count. Bytes in the core: old_in_core, new_in_core, delta_in_core. With KIND threads: old, new, delta.
 
 The limit is a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the old value.";

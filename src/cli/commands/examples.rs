@@ -132,7 +132,7 @@ pub(super) const EXAMPLES: &[Example] = &[
         "retained",
         "coremap retained --top 10 core",
         "list the ten types and ten objects that retain the most",
-        &[("Retained", "bytes that would be freed with it: its own, and those of objects that only it keeps alive")],
+        &[("Retained", "its own bytes, and those of objects that only it keeps alive")],
     ),
     example(
         "collections",
@@ -182,13 +182,13 @@ pub(super) const EXAMPLES: &[Example] = &[
     example("whatis", "coremap whatis 0x7f42d256e000 core", "explain what is at an address", &[]),
     example("why", "coremap why 0x7f42d256e000 core", "explain what keeps the memory at an address", &[]),
     example("shell", "coremap shell core", "open a core once, and ask many questions", &[]),
-    example("mcp", "coremap mcp --root /var/cores", "serve the cores in a folder to an assistant", &[]),
+    example("mcp", "coremap mcp --root /var/cores", "serve the cores in a folder to an AI assistant", &[]),
     example("refs", "coremap refs 0x7f42d256e010 core", "find pointers to a block or an object", &[]),
     example(
         "leaks",
         "coremap leaks --top 10 core",
         "list the ten largest groups of leaked blocks",
-        &[("Leaked", "blocks of this size that no pointer reaches")],
+        &[("Unreachable", "blocks of this size that no pointer reaches")],
     ),
     example(
         "holders",
@@ -244,7 +244,7 @@ pub(super) const EXAMPLES: &[Example] = &[
         "coremap scan-secrets core",
         "count secrets before you share a core",
         &[
-            ("Different", "how many different values there are"),
+            ("Distinct", "how many distinct values there are"),
             (
                 "Confidence",
                 "derived: a check digit, a checksum or the decoded content matches; heuristic: only the form matches",

@@ -17,9 +17,9 @@ use crate::cli::{Exit, Failure, address};
 pub(super) struct Gcroot {
     /// ADDR is the address of an object, or an address inside it. With --type, leave out ADDR. CORE is one core
     /// file (plain or compressed), '-' for standard input, or the PID of a running process
-    #[arg(required = true, num_args = 1..=2, value_name = "ADDR CORE")]
+    #[arg(required = true, num_args = 1..=2, value_names = ["ADDR", "CORE"])]
     words: Vec<String>,
-    /// Show paths from up to 4,096 roots that reach the object. Without --all, up to 32 (shortest paths first)
+    /// Show up to 4,096 paths, one from each root that reaches the object, shortest first. The default is 32
     #[arg(long, conflicts_with = "type")]
     all: bool,
     /// Show paths to all objects of types whose name matches the regular expression RE, grouped by path

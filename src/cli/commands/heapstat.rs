@@ -32,7 +32,7 @@ pub(super) struct Heapstat {
     /// Count only objects of at most SIZE
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     max: Option<u64>,
-    /// Count only objects in the region of the map that contains ADDR
+    /// Count only objects in the memory region that contains ADDR
     #[arg(long, value_name = "ADDR")]
     region: Option<String>,
     /// Count only live objects: those that roots reach

@@ -15,8 +15,8 @@ use crate::cli::{Exit, Failure};
 #[derive(Args, Debug)]
 #[command(override_usage = "coremap ip2method [OPTIONS] <ADDR>... <CORE>")]
 pub(super) struct Ip2method {
-    /// One or more addresses, or '-' to read them from standard input. Then the core: a file (plain or
-    /// compressed), '-' for standard input, or the PID of a running process
+    /// One or more addresses ('-' reads them from standard input), then the core: a file (plain or compressed), '-'
+    /// for standard input, or the PID of a running process
     #[arg(required = true, value_name = "ADDR... CORE")]
     words: Vec<String>,
     /// Print one line per address

@@ -8,7 +8,7 @@ use crate::cli::commands::Command;
 use crate::cli::values::duration;
 use crate::cli::{Exit, Failure, mcp};
 
-/// Serve the cores in a folder to an assistant, read-only (Model Context Protocol)
+/// Serve the cores in a folder to an AI assistant, read-only (Model Context Protocol)
 #[derive(Args, Debug)]
 pub(crate) struct Mcp {
     /// Read only files within DIR. Links that lead out of it are refused

@@ -16,7 +16,7 @@ pub(super) struct Objects {
     /// List objects of types whose name matches the regular expression RE
     #[arg(long, value_name = "RE", required_unless_present = "region")]
     r#type: Option<String>,
-    /// List only objects in the region of the map that contains ADDR
+    /// List only objects in the memory region that contains ADDR
     #[arg(long, value_name = "ADDR")]
     region: Option<String>,
     #[command(flatten)]

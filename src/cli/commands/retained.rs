@@ -8,7 +8,7 @@ use crate::cli::commands::Command;
 use crate::cli::output::message;
 use crate::cli::{Exit, Failure, address};
 
-/// Show how many bytes would be freed with each type and object or block (retained size)
+/// Show the retained size of each type, object or block (what would be freed with it)
 #[derive(Args, Debug)]
 pub(super) struct Retained {
     /// List only types whose name matches the regular expression RE, and their objects

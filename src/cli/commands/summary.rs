@@ -67,5 +67,5 @@ The limit is a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of
 largest, a percentage is of the total size.
 
 finding=NAME is true if there is a finding with that name, e.g. finding=stack-overflow. docs/causes.md lists the \
-names. In summary, a finding that needs an analysis of heaps or threads (such as deadlock or retained) is never \
-true; use triage for it.";
+names. The summary command never has a finding that needs an analysis of heaps or threads, such as deadlock or \
+retained; use triage for these.";

@@ -27,7 +27,7 @@ pub(super) struct Threads {
     /// Merge identical stacks, most threads first
     #[arg(long)]
     group: bool,
-    /// Also show Java virtual threads and goroutines: identical stacks merged, with their number and where they wait.
+    /// Also show Java virtual threads and goroutines: identical stacks merged, with a count and where they wait.
     /// Slower for Java, because it reads the whole heap
     #[arg(long = "virtual", visible_alias = "goroutines", conflicts_with_all = ["native", "tid", "fold"])]
     virtual_threads: bool,

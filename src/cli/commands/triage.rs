@@ -21,7 +21,7 @@ pub(super) struct Triage {
     /// 1 if any of these findings is present. docs/causes.md lists the names
     #[arg(long, value_name = "CONDITION", value_parser = condition)]
     fail_if: Vec<Condition>,
-    /// Also print data of the program: messages of exceptions that it handled, paths and peers of requests, more text of
+    /// Also print the program's data: messages of handled exceptions, URL paths and peers of requests, more text of
     /// malloc blocks
     #[arg(long)]
     show_data: bool,

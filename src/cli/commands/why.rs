@@ -10,14 +10,14 @@ use crate::cli::ask::{ask, ask_at, type_pattern};
 use crate::cli::commands::Command;
 use crate::cli::{Exit, Failure};
 
-/// Explain what keeps an address, or the objects of a type, and what they keep
+/// Explain what keeps an object or the objects of a type alive, and what they retain
 // A single list, because clap would take an argument before an option for the core.
 #[derive(Args, Debug)]
 #[command(override_usage = "coremap why [OPTIONS] <ADDR> <CORE>\n       coremap why [OPTIONS] --type <RE> <CORE>")]
 pub(super) struct Why {
     /// ADDR is any address: of an object or a malloc block, inside one, or elsewhere. With --type, leave out ADDR. CORE
     /// is one core file (plain or compressed), '-' for standard input, or the PID of a running process
-    #[arg(required = true, num_args = 1..=2, value_name = "ADDR CORE")]
+    #[arg(required = true, num_args = 1..=2, value_names = ["ADDR", "CORE"])]
     words: Vec<String>,
     /// Explain all objects of types whose name matches the regular expression RE, grouped by path
     #[arg(long, value_name = "RE")]

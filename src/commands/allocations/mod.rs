@@ -12,5 +12,5 @@ use crate::commands::command::{Command, answer, of_runtime};
 pub(super) const COMMAND: Command = of_runtime(
     "allocations",
     &[answer::<AllocationsReport>],
-    "Show which code allocated the heap's objects, from the profile that the runtime samples",
+    "Show which code allocated the heap's objects, from the runtime's sampling profile",
 );

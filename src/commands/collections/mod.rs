@@ -16,5 +16,5 @@ use crate::commands::command::{Command, answer, of_runtime};
 pub(super) const COMMAND: Command = of_runtime(
     "collections",
     &[answer::<CollectionsReport>],
-    "Show how full collections are by type, and which fields refer to the empty slots",
+    "Show how many slots of lists and maps are used, by type, and which fields hold the emptiest",
 );

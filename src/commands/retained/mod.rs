@@ -15,5 +15,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "retained",
     &[answer::<RetainedReport>],
-    "Show how many bytes would be freed with each type and object or block (retained size)",
+    "Show the retained size of each type, object or block (what would be freed with it)",
 );

@@ -158,7 +158,7 @@ fn show_thread(doc: &mut Document<'_>, thread: &ThreadRow) {
         head.push_str(&format!(" {name}"));
     }
     if let Some(id) = thread.managed_id {
-        head.push_str(&format!(", managed {id}"));
+        head.push_str(&format!(", managed id {id}"));
     }
     if let Some(name) = &thread.managed_name {
         head.push_str(&format!(" \"{name}\""));
@@ -278,7 +278,7 @@ fn wait_line(wait: &WaitRow) -> String {
 
 /// Names the thread that another one waits for.
 fn owner(wait: &WaitRow) -> String {
-    let managed = wait.owner_managed_id.map(|id| format!("managed {id}"));
+    let managed = wait.owner_managed_id.map(|id| format!("managed id {id}"));
     match (wait.owner_tid, managed) {
         // As the list of virtual threads shows it.
         (None, _) if wait.owner_virtual => {

@@ -16,7 +16,7 @@ pub(super) fn why(shape: &Shape, measure: Measure, rated: bool) -> String {
         Evidence::UpAndDown { lows, low, high } => {
             format!("saw tooth: returns to {} ({}), peaks at {}", said(low), count(lows as u64, "time"), said(high))
         }
-        Evidence::Always => "throughout, in the second half as in the first".to_owned(),
+        Evidence::Always => "steadily, in both halves of the time".to_owned(),
         Evidence::InOrder(points) => {
             format!("all {} are in order, too few to say whether it slows down", count(points as u64, "value"))
         }

@@ -32,7 +32,7 @@ impl Render for TrendReport {
             .number("Last")
             .number("Samples")
             .optional_rank(4)
-            .text("Of")
+            .text("Scope")
             .text("Measure")
             .optional_rank(3)
             .type_name("What")
@@ -218,7 +218,7 @@ fn growth(row: &SeriesRow) -> String {
         _ => subject(row),
     };
     let counted = row.first_count.zip(row.last_count).filter(|(first, last)| first != last);
-    let counted = counted.map_or_else(String::new, |(first, last)| format!(", {} → {}", exact(first), exact(last)));
+    let counted = counted.map_or_else(String::new, |(first, last)| format!(" ({} → {})", exact(first), exact(last)));
     let verb = verb(row);
     let by = match row.per_hour {
         Some(rate) => format!("{} per hour", amount(rate, row.measure)),

@@ -113,10 +113,16 @@ impl TriageReport {
 
     /// How much of the memory has a known owner, in words.
     pub fn explained(&self) -> String {
-        // 100 % means all.
-        let percent = |part: &ShareRow| format!("{:.1} %", (part.share * 1000.0).floor() / 10.0);
+        // 100 % means all, and 0 % none.
+        let percent = |part: &ShareRow| match part.bytes {
+            0 => "0 %".to_owned(),
+            _ if part.share < 0.001 => "<0.1 %".to_owned(),
+            _ if part.share >= 1.0 => "100 %".to_owned(),
+            _ if part.share > 0.999 => ">99.9 %".to_owned(),
+            _ => format!("{:.1} %", part.share * 100.0),
+        };
         format!(
-            "Owner known: {}, content only: {}, unknown: {}",
+            "Owner known {}, only content known {}, neither {}",
             percent(&self.named),
             percent(&self.described),
             percent(&self.unknown)

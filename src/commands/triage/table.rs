@@ -72,7 +72,7 @@ impl Render for TriageReport {
         doc.line(self.sums());
         if self.second_views > 0 {
             doc.line(format!(
-                "{} more are the same pages at another address (regions --kind DoubleMapped)",
+                "{} are mapped at a second address, and counted once (regions --kind DoubleMapped)",
                 round(self.second_views)
             ));
         }

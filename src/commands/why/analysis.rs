@@ -10,7 +10,7 @@ use crate::map::kind_facts::Contents;
 use crate::progress::Progress;
 use crate::report::{Kept, Name};
 use crate::session::Session;
-use crate::units::{count, human};
+use crate::units::{count, exact, human};
 
 /// Maximum number of types named in a sentence.
 const NAMED_TYPES: usize = 3;
@@ -136,6 +136,20 @@ fn judge_types(roots: &GcRootTypesReport, is_all_read: bool) -> (Kept, Option<Co
     }
 }
 
+/// The sentence on the objects of a path: `count` of the `live` ones, and the bytes that they retain.
+fn group_text(count: u64, live: u64, retained: u64, keeper: &str) -> String {
+    let (who, retain, are) = match (count, live) {
+        (1, 1) => ("It".to_owned(), "retains", "is"),
+        (1, _) => ("One of them".to_owned(), "retains", "is"),
+        (n, all) if n == all => ("They".to_owned(), "retain", "are"),
+        (n, _) => (format!("{} of them", exact(n)), "retain", "are"),
+    };
+    match retained {
+        0 => format!("{who} {are} kept by {keeper}."),
+        bytes => format!("{who} {retain} {} and {are} kept by {keeper}.", human(bytes)),
+    }
+}
+
 fn types_text(report: &WhyTypesReport, has_heap: bool, is_all_read: bool) -> String {
     let roots = &report.roots;
     let (live, dead) = (roots.live, roots.unreachable);
@@ -156,16 +170,9 @@ fn types_text(report: &WhyTypesReport, has_heap: bool, is_all_read: bool) -> Str
         text.push(format!("{}, {}: {}.", count(live.objects, "live object"), human(live.size), types.join(", ")));
     }
     if let Some(group) = roots.groups.first() {
-        let retained = match group.retained {
-            0 => String::new(),
-            bytes => format!(", retaining {}", human(bytes)),
-        };
         let path: Vec<_> = group.chain.iter().map(|step| (&step.name, step.field.as_ref())).collect();
-        text.push(format!(
-            "{}{retained}, kept by {}.",
-            count(group.count, "object"),
-            of_object::path_text(&of_object::root_text(&group.example), &path)
-        ));
+        let keeper = of_object::path_text(&of_object::root_text(&group.example), &path);
+        text.push(group_text(group.count, live.objects, group.retained, &keeper));
     }
     let other = (roots.groups.len() as u64).saturating_sub(1).saturating_add(roots.more);
     if other > 0 {

@@ -15,5 +15,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "why",
     &[answer::<WhyReport>, answer::<WhyTypesReport>],
-    "Explain what keeps an address, or the objects of a type, and what they keep",
+    "Explain what keeps an object or the objects of a type alive, and what they retain",
 );

@@ -3,7 +3,7 @@
 /// Each id, with a sentence on what the finding reports.
 pub const FINDING_IDS: &[(&str, &str)] = &[
     ("alike-tasks", "Very many light threads (goroutines) that wait at the same position."),
-    ("allocation-sites", "The code that allocated most of a heap, from the profile that the runtime samples."),
+    ("allocation-sites", "The code that allocated most of a heap, from the runtime's sampling profile."),
     ("allocator", "Memory of an allocator other than the C library's: jemalloc, tcmalloc, mimalloc."),
     ("anonymous", "Anonymous memory with no known owner, described by its contents."),
     ("anonymous-blocks", "Many equal blocks of anonymous memory, as a leak of mappings leaves them."),

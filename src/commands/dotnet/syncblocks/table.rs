@@ -16,7 +16,7 @@ fn thread(t: &LockThreadRow) -> String {
     match (t.tid, t.managed_id, t.address) {
         (Some(tid), Some(id), _) => format!("{tid} ({id})"),
         (Some(tid), None, _) => tid.to_string(),
-        (None, Some(id), _) => format!("managed {id}"),
+        (None, Some(id), _) => format!("managed id {id}"),
         (None, None, Some(at)) => at.to_string(),
         (None, None, None) => "?".into(),
     }
@@ -48,7 +48,7 @@ fn locks<'a>(rows: &[LockRow]) -> TableBlock<'a> {
 fn owner(lock: &LockRow) -> String {
     match &lock.owner {
         Some(owner) if lock.owner_ended => match owner.managed_id {
-            Some(id) => format!("ended (managed {id})"),
+            Some(id) => format!("ended (managed id {id})"),
             None => format!("ended ({})", thread(owner)),
         },
         Some(owner) => match (owner.tid, &owner.name) {

@@ -105,7 +105,7 @@ pub(super) fn keepers(rooted: &RuntimeRoots<'_>, retained: &Retained<'_>, names:
             let sum = named.entry(keeper.name(names)).or_default();
             *sum = sum.saturating_add(bytes);
         }
-        text.push_str(&format!(" Retained by {}.", biggest(named.into_iter().collect(), NAMES)));
+        text.push_str(&format!(" Retained by: {}.", biggest(named.into_iter().collect(), NAMES)));
     }
     if dead > 0 {
         let dead = round(dead);

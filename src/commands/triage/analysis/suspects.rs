@@ -74,7 +74,7 @@ pub(super) fn suspects(
     let absent = absent(session, retained, names, &found);
     let not_there = not_there(session);
     // An object that is not reached may be alive.
-    let whole = if runtime_roots.not_read.is_empty() { "live objects" } else { "the objects reached" };
+    let whole = if runtime_roots.not_read.is_empty() { "live objects" } else { "reached objects" };
     for (suspect, absent) in found.iter().zip(absent) {
         let Some(mut finding) = sentence(suspect, retained, names, (total, whole), (absent, not_there)) else {
             continue;

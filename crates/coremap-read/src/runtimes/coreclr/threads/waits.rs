@@ -84,7 +84,7 @@ impl Locks {
             },
         );
         let block = self.wanted_by(thread, object?)?;
-        let how = "the runtime's lock helper protects it on the stack, and its sync block has waiters";
+        let how = "lock frame on the stack, sync block with waiters";
         // Both are structures of the runtime: the Frame with the object, and the sync block with its owner.
         Some(self.owned_by(types, block, how, Confidence::Exact))
     }

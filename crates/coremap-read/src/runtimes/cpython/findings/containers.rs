@@ -167,7 +167,7 @@ pub(super) fn findings(
         return Vec::new();
     }
     let (total, within) = (sizes.total(), mostly_in(heap));
-    let whole = if sizes.is_complete() { "live objects" } else { "the objects reached" };
+    let whole = if sizes.is_complete() { "live objects" } else { "reached objects" };
     containers
         .iter()
         .filter_map(|Container { object, length, retained }| {
