@@ -1,6 +1,6 @@
 #!/bin/bash
 # Makes the cores and truth files in ../cores anew.
-#   make-cores.sh [dotnet-kernel|dotnet-gcore|dotnet-createdump|dotnet-pending|
+#   make-cores.sh [dotnet-kernel|dotnet-gcore|dotnet-createdump|dotnet-pending|dotnet-server|
 #                  native-kernel|native-leaks|two-libcs|shapes|fibers|forked|waits|ends|musl-gcore|musl-leaks|musl-slots|jemalloc-leaks|tcmalloc-leaks|aarch64-qemu|resident|zoo|go|all]
 #
 # Needs (Debian 12 names): gcc gdb golang-go mono-mcs musl-tools gcc-aarch64-linux-gnu
@@ -210,6 +210,26 @@ P
     "${COREMAP:-coremap}" shrink --for async -o "$RUN/s.core" "$RUN/cd.core"
     mkdir -p "$OUT/dotnet31-pending"
     xz -9e -c "$RUN/s.core" > "$OUT/dotnet31-pending/core.xz"
+}
+
+dotnet_server() {
+    build_dotnet
+    fresh server
+    mcs -out:server.dll "$SRC/server.cs"
+    cp app.runtimeconfig.json server.runtimeconfig.json
+    (
+        cd "$RUN"
+        exec env -i PATH=/usr/bin HOME="$LAB" LANG=C DOTNET_SYSTEM_GLOBALIZATION_INVARIANT=1 COMPlus_gcServer=1 \
+            "$LAB/dotnet/dotnet" "$LAB/server.dll" "$RUN/markers.json"
+    ) > "$RUN/out" 2>&1 &
+    PID=$!
+    ready
+    "$FX/createdump" --withheap -f "$RUN/cd.core" "$PID" > "$RUN/cd.log" 2>&1
+    stop
+    "${COREMAP:-coremap}" shrink --for info,summary,heap,objects,finalizers -o "$RUN/s.core" "$RUN/cd.core"
+    mkdir -p "$OUT/dotnet31-server"
+    xz -9e -c "$RUN/s.core" > "$OUT/dotnet31-server/core.xz"
+    cp "$RUN/markers.json" "$OUT/dotnet31-server/truth.json"
 }
 
 native_kernel() {
@@ -638,6 +658,7 @@ dotnet-kernel) dotnet_kernel ;;
 dotnet-gcore) dotnet_gcore ;;
 dotnet-createdump) dotnet_createdump ;;
 dotnet-pending) dotnet_pending ;;
+dotnet-server) dotnet_server ;;
 native-kernel) native_kernel ;;
 native-guards) native_guards ;;
 native-leaks) native_leaks ;;
@@ -660,6 +681,6 @@ foreign) foreign ;;
 java) java ;;
 java-map) java_map ;;
 python) python ;;
-all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; two_libcs; shapes; fibers; forked; waits; ends; musl_gcore; musl_leaks; musl_slots; jemalloc_leaks; tcmalloc_leaks; aarch64_qemu; resident; zoo; go_program; foreign ;;
+all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; dotnet_server; native_kernel; native_leaks; two_libcs; shapes; fibers; forked; waits; ends; musl_gcore; musl_leaks; musl_slots; jemalloc_leaks; tcmalloc_leaks; aarch64_qemu; resident; zoo; go_program; foreign ;;
 *) echo "unknown: $WHAT" >&2; exit 2 ;;
 esac

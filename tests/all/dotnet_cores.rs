@@ -104,6 +104,29 @@ fn a_kernel_core_without_the_runtimes_symbol_table_is_read_by_its_shape() {
     assert!(source.contains("by its shape"), "{source}");
 }
 
+/// .NET 3.1 exports no offsets of the fields of a heap.
+#[test]
+fn a_server_gc_of_fixed_layout_has_its_heaps_objects_and_finalizers() {
+    let (core, truth) = (real::plain("dotnet31-server"), real::own_report("dotnet31-server"));
+    let core = core.to_str().unwrap();
+    let heap = answer(&["heap"], core);
+    let heaps: BTreeSet<u64> =
+        heap["segments"].as_array().unwrap().iter().map(|s| s["heap"].as_u64().unwrap()).collect();
+    assert_eq!(heap["gc"]["server"], truth["server"]);
+    assert_eq!(Some(heaps.len() as u64), truth["heaps"].as_u64());
+    let stat = answer(&["heapstat"], core);
+    let types = stat["types"].as_array().unwrap();
+    let count = |name: &str| types.iter().find(|t| t["type"] == name).map(|t| t["count"].clone()).unwrap_or_default();
+    assert_eq!((&count("Lab.Crate"), &count("Lab.Latch")), (&truth["crates"], &truth["latches"]));
+    let large = answer(&["heapstat", "--generation", "loh"], core);
+    let least = truth["large"].as_u64().unwrap() * truth["large_bytes"].as_u64().unwrap();
+    let blobs = |t: &&Value| t["count"] == truth["large"] && t["size"].as_u64() > Some(least);
+    assert_eq!(large["types"].as_array().unwrap().iter().filter(blobs).count(), 1, "{large:#}");
+    let finalizers = answer(&["finalizers"], core);
+    let latches = finalizers["objects"].as_array().unwrap().iter().filter(|o| o["type"] == "Lab.Latch").count();
+    assert_eq!(Some(latches as u64), truth["latches"].as_u64());
+}
+
 #[test]
 fn server_gc_in_the_middle_of_a_collection_has_two_heaps() {
     let heap = answer(&["heap"], &real::argument("dotnet10-server-ingc-shrunk"));

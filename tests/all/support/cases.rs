@@ -41,6 +41,8 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("frames", Some("frames.json")),
     // From the program: its threads by name, and its locks with owners and waiters.
     ("locks", Some("truth.json")),
+    // From the program: number of heaps of its server GC, and objects that it made.
+    ("server", Some("truth.json")),
     // From the VM itself: threads with their frames, states and locks; virtual threads.
     ("jstack", Some("jstack.txt")),
     ("virtual", Some("dump.json")),

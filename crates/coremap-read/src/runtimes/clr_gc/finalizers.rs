@@ -8,7 +8,7 @@ use crate::layout::StructView;
 use crate::limits;
 use crate::memory::Fault;
 use crate::runtimes::api::{FinalizeQueue, Segment};
-use crate::runtimes::clr_gc::Gc;
+use crate::runtimes::clr_gc::{Gc, gc_heap};
 use crate::words::Generation;
 
 /// Number of generations if the runtime does not store it (3.1, which has no POH).
@@ -47,24 +47,12 @@ fn queues(gc: Gc<'_>, server: bool, segments: &[Segment]) -> Vec<(u32, Addr)> {
         let addr = vars.ptr("finalize_queue").ok().filter(|a| !a.is_null());
         return addr.and_then(at).map(|queue| (0, queue)).into_iter().collect();
     }
-    (0..heap_count(segments)).filter_map(|i| Some((i, at(heap_field(gc, i, "finalize_queue")?)?))).collect()
+    (0..heap_count(segments)).filter_map(|i| Some((i, at(gc_heap::field(gc, i, "finalize_queue")?)?))).collect()
 }
 
 /// Number of heaps that the segments belong to.
 pub(super) fn heap_count(segments: &[Segment]) -> u32 {
     segments.iter().map(|segment| segment.heap.saturating_add(1)).max().unwrap_or(0)
-}
-
-/// Address of a field in one heap of a server GC. `None` if the layout lacks the field.
-pub(super) fn heap_field(gc: Gc<'_>, heap: u32, field: &str) -> Option<Addr> {
-    let Gc { memory, layout, .. } = gc;
-    let vars = StructView::new(memory, layout, "GcDacVars", gc.vars?);
-    let at = |addr: Addr| memory.ptr(addr).ok().filter(|a| !a.is_null());
-    let array = vars.ptr("g_heaps").ok().and_then(at)?;
-    let index = layout.constant("gc_heap_fields", field).ok()?;
-    let addr = vars.ptr("gc_heap_field_offsets").ok()?.checked_add(index.checked_mul(4)?)?;
-    let offset = u64::try_from(memory.u32(addr).ok()? as i32).ok()?;
-    at(array.checked_add(8 * u64::from(heap))?)?.checked_add(offset)
 }
 
 /// Reasons why a queue can't be read.

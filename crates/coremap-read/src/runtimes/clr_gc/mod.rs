@@ -6,6 +6,7 @@
 mod anatomy;
 mod contexts;
 pub mod finalizers;
+mod gc_heap;
 mod gcdesc;
 mod handles;
 mod heap;

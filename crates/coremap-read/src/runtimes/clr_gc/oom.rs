@@ -5,8 +5,8 @@
 use crate::addr::Addr;
 use crate::layout::StructView;
 use crate::runtimes::api::{FailedAllocation, Segment};
-use crate::runtimes::clr_gc::Gc;
-use crate::runtimes::clr_gc::finalizers::{heap_count, heap_field};
+use crate::runtimes::clr_gc::finalizers::heap_count;
+use crate::runtimes::clr_gc::{Gc, gc_heap};
 
 /// The last oom_reason (oom_unproductive_full_gc). 0 means that no allocation failed.
 const LAST_REASON: u32 = 6;
@@ -16,7 +16,7 @@ pub(crate) fn read(gc: Gc<'_>, server: bool, segments: &[Segment]) -> Option<Fai
     let vars = StructView::new(gc.memory, gc.layout, "GcDacVars", gc.vars?);
     let records: Vec<Addr> = match server {
         false => vars.ptr("oom_info").ok().filter(|at| !at.is_null()).into_iter().collect(),
-        true => (0..heap_count(segments)).filter_map(|heap| heap_field(gc, heap, "oom_info")).collect(),
+        true => (0..heap_count(segments)).filter_map(|heap| gc_heap::field(gc, heap, "oom_info")).collect(),
     };
     records.into_iter().filter_map(|at| record(gc, at)).max_by_key(|found| found.bytes)
 }

@@ -13,7 +13,7 @@ use crate::memory::{Fault, Memory};
 use crate::phase::Phase;
 use crate::runtimes::api::Segment;
 use crate::runtimes::clr_gc::sink::Sink;
-use crate::runtimes::clr_gc::{AllocContext, Gc};
+use crate::runtimes::clr_gc::{AllocContext, Gc, gc_heap};
 use crate::sums::SaturatingSum;
 use crate::words::Generation;
 
@@ -79,6 +79,7 @@ const GENERATIONS: [Generation; 5] =
     [Generation::Gen0, Generation::Gen1, Generation::Gen2, Generation::Loh, Generation::Poh];
 
 struct Reader<'a> {
+    gc: Gc<'a>,
     memory: &'a dyn Memory,
     layout: &'a Layout,
     vars: StructView<'a>,
@@ -93,6 +94,7 @@ pub(crate) fn read(gc: Gc<'_>, bounds: Option<AddrRange>) -> Result<GcHeap, GcEr
     let Gc { memory, layout, .. } = gc;
     let vars = StructView::new(memory, layout, "GcDacVars", gc.vars.ok_or(GcError::NoVars)?);
     let mut reader = Reader {
+        gc,
         memory,
         layout,
         vars,
@@ -165,9 +167,7 @@ impl Reader<'_> {
                 self.out.notes.push(format!("heap {i} is not in the core"));
                 continue;
             };
-            let field = |r: &Self, name: &str| {
-                r.offset("gc_heap_field_offsets", "gc_heap_fields", name).map(|o| heap.saturating_add(o))
-            };
+            let field = |r: &Self, name: &str| gc_heap::offset(r.gc, name).map(|o| heap.saturating_add(o));
             let value = |r: &Self, name: &str| field(r, name).and_then(|a| r.memory.ptr(a).ok());
             let Some(table) = field(self, "generation_table") else {
                 self.out.notes.push(format!("heap {i} has no generation table"));
@@ -389,7 +389,7 @@ pub(crate) fn counted_free_list(gc: Gc<'_>, at: Addr, nodes: AddrRange, left: &m
     let (head, tail) = ends?;
     let vars = StructView::new(memory, layout, "GcDacVars", gc.vars?);
     let walks = Walks::new(Phase::GcHeap, count);
-    let reader = Reader { memory, layout, vars, regions: true, walks, out: GcHeap::default() };
+    let reader = Reader { gc, memory, layout, vars, regions: true, walks, out: GcHeap::default() };
     let mut found = Vec::new();
     let (mut all, mut last) = (0_u64, Addr::NULL);
     let end = reader.walks.begin().follow(head, |at| {
