@@ -17,7 +17,7 @@ use crate::cli::{Exit, Failure, address};
 pub(super) struct Gcroot {
     /// ADDR is the address of an object, or an address inside it. With --type, leave out ADDR. CORE is one core
     /// file (plain or compressed), '-' for standard input, or the PID of a running process
-    #[arg(required = true, num_args = 1..=2, value_names = ["ADDR", "CORE"])]
+    #[arg(required = true, num_args = 1..=2, value_name = "ADDR CORE")]
     words: Vec<String>,
     /// Show up to 4,096 paths, one from each root that reaches the object, shortest first. The default is 32
     #[arg(long, conflicts_with = "type")]

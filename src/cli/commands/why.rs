@@ -17,7 +17,7 @@ use crate::cli::{Exit, Failure};
 pub(super) struct Why {
     /// ADDR is any address: of an object or a malloc block, inside one, or elsewhere. With --type, leave out ADDR. CORE
     /// is one core file (plain or compressed), '-' for standard input, or the PID of a running process
-    #[arg(required = true, num_args = 1..=2, value_names = ["ADDR", "CORE"])]
+    #[arg(required = true, num_args = 1..=2, value_name = "ADDR CORE")]
     words: Vec<String>,
     /// Explain all objects of types whose name matches the regular expression RE, grouped by path
     #[arg(long, value_name = "RE")]
