@@ -44,7 +44,7 @@ fn number<'b>(rest: &mut impl Iterator<Item = &'b u8>) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// 0 for four bytes, 8 for one hundred and thirty, 0 for one.
+    /// Value 0 for 4 bytes of code, 8 for the next 130, 0 for the next 1.
     const TABLE: [u8; 9] = [0xff, 2, 4, 16, 0x82, 1, 15, 1, 0];
 
     #[test]
