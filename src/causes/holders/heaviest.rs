@@ -19,8 +19,9 @@ const LINKS: usize = 5;
 /// Minimum size of the elements in bytes for a phrase.
 const LARGE: u64 = 1 << 20;
 
-/// Returns a phrase on where most bytes of the elements are: `, most of it in 400 bytes (100 MiB), by traceback → local
-/// pages of f`. Empty if they are in the elements themselves, or in objects that the sentence names already.
+/// Returns a phrase on where most bytes of the elements are, with the path to them. For example:
+/// `; most of it is 400 bytes (100 MiB), by traceback → local pages of f`. Empty if they are in the elements
+/// themselves, or in objects that the sentence names already.
 pub(super) fn heaviest(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder) -> String {
     let Some((main, count, whole)) = holder.elements.by_kind.first().copied() else { return String::new() };
     let mut at: Vec<TreeNode> =

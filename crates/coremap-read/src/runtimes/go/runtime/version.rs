@@ -1,7 +1,7 @@
 //! Version of Go, and the modules that the program was built from.
 //!
-//! Sources: debug/buildinfo, cmd/link and runtime/extern.go (`runtime.buildVersion`). The build info begins with `\xff
-//! Go buildinf:` at a multiple of 16. Since 1.18 the texts follow it.
+//! Sources: debug/buildinfo, cmd/link and runtime/extern.go (`runtime.buildVersion`). The build info begins at a
+//! multiple of 16, with `\xff Go buildinf:`. Since 1.18 the texts follow it.
 
 use crate::addr::Addr;
 use crate::bytes;
