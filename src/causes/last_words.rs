@@ -41,7 +41,7 @@ pub(crate) struct Ending<'t> {
     pub(crate) code: Option<i32>,
     /// `si_addr`, if the core has it.
     pub(crate) address: Option<Addr>,
-    /// Whether the core's writer only writes cores of processes that end.
+    /// Whether the kernel wrote the core, which it only does at the end of a process.
     pub(crate) by_kernel: bool,
     /// Whether the thread waits for the writer of the core. The process then started it as it ended.
     pub(crate) dumps_itself: bool,
