@@ -117,7 +117,7 @@ impl<'p> Code<'p> {
 }
 
 impl ManagedCode for Code<'_> {
-    /// None of its own: all code is in the program's image.
+    /// No ranges: all code is in the program's image.
     fn ranges(&self) -> Vec<AddrRange> {
         Vec::new()
     }

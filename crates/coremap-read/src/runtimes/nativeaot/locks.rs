@@ -241,7 +241,7 @@ impl Reader<'_, '_> {
             events.extend(heap.held("AotConditionWaiter", waiter, "ev"));
             Ok::<_, std::convert::Infallible>(heap.held("AotConditionWaiter", waiter, "next").unwrap_or(Addr::NULL))
         });
-        // A list that is damaged gives those before the damage.
+        // If the list is damaged, use the elements before the damage.
         end.ok();
         self.inner.extend(events.iter().copied());
         (event, events.into_iter().flat_map(|event| self.on(event)).collect())

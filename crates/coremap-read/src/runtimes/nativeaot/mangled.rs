@@ -108,14 +108,14 @@ impl Mangled {
         found.map(Cow::Borrowed).or_else(|| in_assembly().find_map(|rest| self.by_namespace(rest)).map(Cow::Owned))
     }
 
-    /// A type that no metadata has, such as a static class that nothing reflects on. What follows a namespace of other
-    /// types is its name if no character of it was replaced.
+    /// Returns the name of a type that no metadata has, such as a static class without reflection. The text after a
+    /// namespace of other types is the type's name, if no character of it was replaced.
     fn by_namespace(&self, text: &str) -> Option<Vec<String>> {
         if self.known.contains_key(text) {
             return None;
         }
         let (form, rest) = text.rsplit_once(SEPARATOR).map(|(form, rest)| (format!("{form}{SEPARATOR}"), rest))?;
-        // What precedes may be a type around it as well.
+        // The text before may also contain an enclosing type.
         let around = form.trim_end_matches(SEPARATOR);
         if rest.is_empty() || self.known.contains_key(around) {
             return None;

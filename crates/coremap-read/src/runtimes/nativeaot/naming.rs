@@ -26,10 +26,11 @@ const VTABLE: &str = "_ZTV";
 /// Prefix of symbols for the types of objects with static fields.
 const STATIC_BASE: &str = "__GCStaticEEType";
 
-/// Name for such types.
+/// Shown name of such types.
 const STATICS: &str = "(static fields)";
 
-/// Base type of what a suspended method of runtime async keeps, and the name for types with it.
+/// Base type of objects with the stored values of suspended methods (runtime async), and the shown name for types
+/// derived from it.
 const CONTINUATION: &str = "System.Runtime.CompilerServices.Continuation";
 const CONTINUATION_OBJECT: &str = "(continuation)";
 

@@ -48,7 +48,8 @@ pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, (handles, broken): (&[Handle
     let kept = handles.iter().filter(|h| h.kind.keeps());
     let with_statics = |root| Root { static_arrays: STATIC_ARRAYS, ..root };
     roots.all.extend(kept.map(|h| with_statics(Root::new(h.kind.root_kind(), h.address, h.object))));
-    // An array that a handle refers to has them too. As roots of their own, each is on a path.
+    // These objects are also in an array to which a handle refers. As roots of their own, they are on paths with their
+    // names.
     let statics = compiled_bases(heap).0;
     let root = |found: &CompiledBase| Root { static_arrays: 1, ..Root::new(STATICS, found.cell, found.base) };
     roots.all.extend(statics.iter().map(root));

@@ -137,7 +137,8 @@ pub struct LockTable {
     by_waiter: HashMap<Addr, usize>,
     /// SemaphoreSlims that threads or tasks wait for, by address.
     pub(in crate::runtimes::coreclr) semaphores: Vec<PendingSemaphore>,
-    /// Structures that are built on a SemaphoreSlim or an event, by its address, with what a thread waits for there.
+    /// Structures built on a SemaphoreSlim or an event, by its address: the kind of wait, and the structure that a
+    /// thread waits for.
     built: HashMap<Addr, (WaitKind, Addr)>,
 }
 
