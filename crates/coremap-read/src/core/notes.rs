@@ -319,7 +319,7 @@ fn split_note(b: &[u8]) -> Option<Note<'_>> {
     Some((owner, kind, desc, &b[next..]))
 }
 
-/// The owner of a note that names none, by type and size. Delve's `dump` writes such notes.
+/// Returns the owner of a note that names none, by the note's type and size. Delve's `dump` writes such notes.
 fn owner_by_contents(kind: u32, desc: &[u8]) -> Option<&'static [u8]> {
     /// Sizes of `elf_prstatus`, of `elf_prpsinfo` and of `siginfo_t` in bytes, on x86_64 and aarch64.
     const PRSTATUS: [usize; 2] = [336, 392];

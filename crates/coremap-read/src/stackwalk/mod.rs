@@ -48,7 +48,7 @@ struct WalkState {
     /// The thread's own stack, and the one that the walk is on.
     own: Option<AddrRange>,
     here: Option<AddrRange>,
-    /// Registers that signals interrupted, of marks that were passed.
+    /// Registers of interrupted code, from marks that the walk has passed.
     interrupted: Vec<Regs>,
     /// Listed methods without a frame so far.
     runs: ListedRuns,

@@ -96,7 +96,7 @@ struct Scene<'a> {
     threads: BTreeMap<u32, Option<Addr>>,
     /// Thread IDs by thread pointer.
     by_pointer: HashMap<Addr, u32>,
-    /// Thread IDs by the IDs that the threads themselves know, if those differ: in a PID namespace.
+    /// Thread IDs by the threads' own IDs. In a PID namespace, these differ. Empty if they are the same.
     own_ids: BTreeMap<u32, u32>,
     /// Process ID, as the threads know it.
     pid: Option<u32>,
