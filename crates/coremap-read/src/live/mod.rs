@@ -14,8 +14,8 @@
 //! | `refused` | why access was denied, and the remedy |
 //!
 //! Nothing is copied before it is needed. Structures are read a page at a time. Scans and heap walks use a mirror
-//! (`core/mapped/mirror.rs`). A command that scans all memory copies it to the mirror first, and resumes the process. If
-//! that would take too much memory, the process stays stopped, and a bounded number of pieces is in memory at once.
+//! (`core/mapped/mirror.rs`). A command that scans all memory copies it to the mirror first, and resumes the process.
+//! If that would take too much memory, the process stays stopped, and a bounded number of pieces is in memory at once.
 
 mod bytes;
 mod cgroup;

@@ -215,8 +215,8 @@ fn register_set(tid: u32, set: usize, out: &mut [u64]) -> Option<usize> {
     (got == 0).then_some(place.iov_len / 8)
 }
 
-/// Reads the words at `addrs`, up to the first that is not readable. One system call reads up to [`MAX_ADDRESSES`] words,
-/// at a tenth of the cost of a call per word.
+/// Reads the words at `addrs`, up to the first that is not readable. One system call reads up to [`MAX_ADDRESSES`]
+/// words, at a tenth of the cost of a call per word.
 pub(super) fn words(pid: u32, addrs: &[Addr]) -> Vec<u64> {
     let asked = addrs.get(..addrs.len().min(MAX_ADDRESSES)).unwrap_or_default();
     let mut out = vec![0u64; asked.len()];

@@ -44,8 +44,8 @@ impl PagesAtCopy {
 }
 
 impl Live {
-    /// Copies all memory that can change, and resumes the process. Does neither if the copy would take too much memory, or
-    /// if pagemap can't be read.
+    /// Copies all memory that can change, and resumes the process. Does neither if the copy would take too much memory,
+    /// or if pagemap can't be read.
     pub(super) fn copy_and_resume(&self) {
         if self.attach.no_stop || self.attach.to_dump || self.bytes.at_copy().is_some() || self.is_resumed() {
             return;

@@ -1,8 +1,8 @@
 //! Blocks of one size in a region that the kernel joined from many mappings.
 //!
-//! Few of the blocks may have a pointer from outside of the region. So the distances between those that have one suggest
-//! a size. It is believed if something begins at most multiples of it, and at few places between them: words in the region
-//! lead there, or the content changes there.
+//! Few of the blocks may have a pointer from outside of the region. So the distances between those that have one
+//! suggest a size. It is believed if something begins at most multiples of it, and at few places between them: words in
+//! the region lead there, or the content changes there.
 
 use crate::addr::{Addr, AddrRange};
 use crate::commands::anon::analysis::blocks::cut;

@@ -33,8 +33,8 @@ fn lock(row: &ThreadRow) -> Option<&WaitRow> {
     row.waits_for.as_ref().filter(|w| w.kind.is_lock())
 }
 
-/// Returns the wait of a thread that another thread must end: by releasing a lock, by initialising a class, or by ending
-/// itself.
+/// Returns the wait of a thread that another thread must end: by releasing a lock, by initialising a class, or by
+/// ending itself.
 fn thread_wait(row: &ThreadRow) -> Option<&WaitRow> {
     row.waits_for.as_ref().filter(|w| w.kind.is_lock() || matches!(w.kind, WaitKind::Join | WaitKind::ClassInit))
 }

@@ -370,8 +370,9 @@ fn fragmented(session: &Session<'_>, report: &HeapStatReport) -> Option<Finding>
 /// Minimum share of the free space, in percent, of a cause that is named.
 const EXPLAINED: u64 = 50;
 
-/// Describes the cause of free space between objects, if it was found: it is on the large object heap, or pinned objects
-/// follow it. Otherwise describes what was checked. Only large free blocks are listed with the object that follows.
+/// Describes the cause of free space between objects, if it was found: it is on the large object heap, or pinned
+/// objects follow it. Otherwise describes what was checked. Only large free blocks are listed with the object that
+/// follows.
 fn cause(free: &TypeRow, blocks: &[FreeBlockRow], pinned: &HashSet<Addr>) -> String {
     let explains = |bytes: u64| bytes.saturating_mul(100) >= free.size.saturating_mul(EXPLAINED);
     let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);

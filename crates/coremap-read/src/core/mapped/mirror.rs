@@ -125,8 +125,8 @@ impl Mirror {
         self.inner.most.fetch_max(pieces.max(LEAST), Ordering::Relaxed);
     }
 
-    /// Fetches the pieces with these numbers, ascending, in parallel, and never evicts them. They do not count towards the
-    /// limit. Returns `false` if one of them can't be stored or made readable.
+    /// Fetches the pieces with these numbers, ascending, in parallel, and never evicts them. They do not count towards
+    /// the limit. Returns `false` if one of them can't be stored or made readable.
     pub(crate) fn keep(&self, pieces: &[usize]) -> bool {
         let inner = &self.inner;
         let claimed: Vec<usize> = pieces.iter().copied().filter(|&number| inner.claim(number)).collect();

@@ -65,9 +65,9 @@ const EXPONENTS: i32 = 40;
 /// Number of values of a byte.
 const VALUES: usize = 256;
 
-/// Minimum and maximum chi-squared statistic of the byte counts of a random page: the sum of squared differences over the
-/// expected count. With 255 degrees of freedom it is 255 ± 23 for random bytes, and six standard deviations are allowed.
-/// x86 code, text and structures have thousands. Counters and ramps have nearly 0.
+/// Minimum and maximum chi-squared statistic of the byte counts of a random page: the sum of squared differences over
+/// the expected count. With 255 degrees of freedom it is 255 ± 23 for random bytes, and six standard deviations are
+/// allowed. x86 code, text and structures have thousands. Counters and ramps have nearly 0.
 const MIN_CHI_SQUARED: f64 = 120.0;
 const MAX_CHI_SQUARED: f64 = 400.0;
 

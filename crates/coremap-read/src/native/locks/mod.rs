@@ -136,8 +136,8 @@ impl Scene<'_> {
     }
 }
 
-/// Offset of the thread ID in the control block on x86_64: `tid` of glibc's `struct pthread` (from 2.12 to 2.42), and of
-/// musl's.
+/// Offset of the thread ID in the control block on x86_64: `tid` of glibc's `struct pthread` (from 2.12 to 2.42), and
+/// of musl's.
 const GLIBC_TID: u64 = 0x2d0;
 const MUSL_TID: u64 = 48;
 

@@ -379,8 +379,8 @@ pub trait Heap: Sync {
     /// Name of a type as the runtime's own tools write it.
     fn type_name(&self, kind: TypeIndex) -> String;
 
-    /// How the type of these objects is known, in the runtime's words: the weakest grade among them. `None` if each object
-    /// has its type.
+    /// How the type of these objects is known, in the runtime's words: the weakest grade among them. `None` if each
+    /// object has its type.
     fn type_grade(&self, _kind: TypeIndex) -> Option<&'static str> {
         None
     }

@@ -49,8 +49,8 @@ pub struct OwnerTree<'r, 'g> {
 }
 
 impl<'r, 'g> OwnerTree<'r, 'g> {
-    /// Builds the tree. `tiers`: objects of roots. Objects of the tier `reserved` belong to it, whatever an earlier tier
-    /// reaches: threads, which pools and registries refer to. `skip`: objects that lead nowhere. `outside`: bytes
+    /// Builds the tree. `tiers`: objects of roots. Objects of the tier `reserved` belong to it, whatever an earlier
+    /// tier reaches: threads, which pools and registries refer to. `skip`: objects that lead nowhere. `outside`: bytes
     /// outside of the heap that objects own; they count as the objects' own.
     ///
     /// # Errors

@@ -13,8 +13,9 @@ use crate::runtimes::nativeaot::heap::Heap;
 use crate::runtimes::nativeaot::object::string_at;
 use crate::sums::SaturatingAdd;
 
-/// Bits of the word before an object: it has the number of a Lock, or a hash code. If both are clear, the low bits are the
-/// managed id of the thread that holds it, and the next six are how often it entered it, less one (ObjectHeader.cs).
+/// Bits of the word before an object: it has the number of a Lock, or a hash code. If both are clear, the low bits are
+/// the managed id of the thread that holds it, and the next six are how often it entered it, less one
+/// (ObjectHeader.cs).
 const NOT_THIN: u32 = 0x0c00_0000;
 const THIN_OWNER: u32 = 0xffff;
 

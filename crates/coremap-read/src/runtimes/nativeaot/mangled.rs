@@ -1,8 +1,8 @@
 //! Names of types as the compiler mangles them in symbols and debug files: `harbor_Ledger_Shelf_1<String>` is
 //! `Ledger.Shelf<System.String>`.
 //!
-//! Each character that is no letter or digit became `_`, and the assembly precedes the name. So names are not taken apart:
-//! names that the metadata has are mangled, and compared.
+//! Each character that is no letter or digit became `_`, and the assembly precedes the name. So names are not taken
+//! apart: names that the metadata has are mangled, and compared.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -227,7 +227,8 @@ impl<'p> Names<'p> {
         })
     }
 
-    /// Name of the field at `offset` of a class, by the debug file: inside a value type with the distance from its start.
+    /// Name of the field at `offset` of a class, by the debug file: inside a value type with the distance from its
+    /// start.
     pub(super) fn field(&self, at: Addr, offset: u64) -> Option<String> {
         let flags = read_method_table(&self.runtime, at).ok().flatten()?.flags;
         // Fields of value types are counted from another place.

@@ -1,8 +1,8 @@
 //! Roots: handles, references of threads, objects whose finalizer is due, and references on stacks.
 //!
-//! Statics are in objects of their own, in an array that a handle keeps alive; each of these objects is a root too. Each
-//! word of a stack that points into an
-//! object is taken as a reference, since the GC maps of NativeAOT's frames are not read.
+//! Statics are in objects of their own, in an array that a handle keeps alive; each of these objects is a root too.
+//! Each word of a stack that points into an object is taken as a reference, since the GC maps of NativeAOT's frames are
+//! not read.
 
 use std::collections::HashMap;
 

@@ -96,7 +96,8 @@ pub struct Node {
     pub suspended: Vec<Suspended>,
     /// The thread on which such a task runs. `suspended` then has the methods that wait for the running one to return.
     pub tid: Option<u32>,
-    /// For a thread that a record of the runtime names: the stack addresses between which its methods have their frames.
+    /// For a thread that a record of the runtime names: the stack addresses between which its methods have their
+    /// frames.
     pub frames: Option<(Addr, Addr)>,
     /// Whether it is a task with a delegate to run.
     pub delegate: bool,

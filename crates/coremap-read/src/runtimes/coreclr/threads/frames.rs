@@ -118,8 +118,8 @@ impl<'p> FrameClasses<'p> {
     }
 
     /// Reads the list that begins at `first`, with the error that ended it early. On one stack newer Frames have lower
-    /// addresses, so a descending address ends the list with an error. The handler of an overflow runs on another stack,
-    /// which may be anywhere. Its Frames precede those on the thread's own `stack`.
+    /// addresses, so a descending address ends the list with an error. The handler of an overflow runs on another
+    /// stack, which may be anywhere. Its Frames precede those on the thread's own `stack`.
     pub(crate) fn list(&self, first: Addr, stack: Option<AddrRange>) -> (Vec<Mark>, Option<String>) {
         let mut out: Vec<Mark> = Vec::new();
         let end = self.frames.begin().follow(first, |at| {
