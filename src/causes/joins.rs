@@ -51,7 +51,7 @@ fn fragmentation(findings: &mut [Finding]) {
     }
 }
 
-/// Maximum difference in percent between the bytes of an owner's blocks and of blocks of one size, for both to be the
+/// Maximum difference between the bytes of an owner's blocks and of equal blocks, in percent, at which both are the
 /// same blocks.
 const SAME: u64 = 2;
 

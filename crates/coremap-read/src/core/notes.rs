@@ -78,7 +78,7 @@ pub struct Notes {
     pub own: OwnNotes,
     /// Source of the core, if an owner shows that it is not from a Linux process.
     pub(super) foreign: Option<&'static str>,
-    /// Owner and type of the first notes in order, and of all notes of gdb, for detecting the producer.
+    /// Owner and type of the first notes in order, and of all gdb notes. Used to detect the producer.
     pub order: Vec<(String, u32)>,
 }
 

@@ -45,7 +45,7 @@ pub(super) fn by_unit(
     Some(cut(regions, &all))
 }
 
-/// The starts of all blocks of a region, if the distances between `starts` are multiples of one size.
+/// Returns the starts of all blocks of a region, if the distances between `starts` are multiples of one size.
 fn unit(region: AddrRange, starts: &[Addr], cuts: &[Addr], inside: &[Addr], runs: &[Filled]) -> Option<Vec<Addr>> {
     let first = *starts.first().filter(|_| starts.len() >= STARTS)?;
     let size = starts.iter().fold(0, |size, at| gcd(size, at.since(first)));

@@ -96,7 +96,7 @@ pub(super) struct Edges {
     how: Vec<u16>,
     /// Length in bytes of the header that a wrapper of malloc puts before its blocks. 0 if there is none.
     pub(super) header: u32,
-    /// Number of words by the usable size of their target and the offset in it, if there are many.
+    /// Inner offsets at which many words point: number of these words, by usable size of the target and offset in it.
     inner: HashMap<(u32, u32), u32>,
 }
 

@@ -132,7 +132,7 @@ impl Deref for MappedFile {
 pub(crate) struct Window {
     _slot: sigbus::Slot,
     map: memmap2::MmapMut,
-    /// Bytes before the first one, so that it has the same offset in its page as in the file.
+    /// Number of bytes in the mapping before the first byte. They give it the same offset in its page as in the file.
     lead: usize,
     /// File offset of the first byte.
     #[cfg(target_os = "linux")]

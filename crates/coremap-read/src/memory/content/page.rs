@@ -55,7 +55,7 @@ const SMALL_WORDS: usize = 60;
 /// Minimum percentage of non-zero words that are plausible floating-point numbers.
 const FLOATS: usize = 90;
 
-/// Minimum percentages of bytes in a bitmap: 0x00 or 0xff, and 0xff.
+/// Minimum percentages of bytes in a bitmap: of bytes that are 0x00 or 0xff, and of bytes that are 0xff.
 const FLAGS: usize = 97;
 const SET: usize = 3;
 

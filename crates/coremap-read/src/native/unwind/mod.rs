@@ -290,8 +290,8 @@ impl<'p> Unwinder<'p> {
         Some(UnwoundFrame { regs, exact: true, trust: if alternate { Trust::Signal } else { Trust::Scan } })
     }
 
-    /// Return addresses on the stack between the frame at `step` and the frame `up` that its frame pointer leads to,
-    /// each as a caller that has kept the frame pointer.
+    /// Returns possible callers between the frame at `step` and the frame `up`, to which its frame pointer leads: one
+    /// for each return address on the stack between them. Such a caller has kept the frame pointer.
     pub(crate) fn skipped(&self, step: &UnwoundFrame, up: &UnwoundFrame) -> Vec<UnwoundFrame> {
         let mut out = Vec::new();
         let Some(end) = step.regs.fp() else { return out };

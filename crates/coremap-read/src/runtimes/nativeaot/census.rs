@@ -13,9 +13,9 @@ use crate::runtimes::nativeaot::heap::Heap;
 use crate::runtimes::nativeaot::object::string_at;
 use crate::sums::SaturatingAdd;
 
-/// Bits of the word before an object: it has the number of a Lock, or a hash code. If both are clear, the low bits are
-/// the managed id of the thread that holds it, and the next six are how often it entered it, less one
-/// (ObjectHeader.cs).
+/// Bits of the word before an object. If one is set, the word has the number of a Lock, or a hash code. If both are
+/// clear, the low bits are the managed id of the thread that holds the object. The next six bits are the number of its
+/// entries, less one (ObjectHeader.cs).
 const NOT_THIN: u32 = 0x0c00_0000;
 const THIN_OWNER: u32 = 0xffff;
 
@@ -63,7 +63,7 @@ const CLASSES: [(&str, Part); 11] = [
 #[derive(Debug, Default)]
 pub(super) struct Census {
     parts: BTreeMap<Part, Vec<Object>>,
-    /// Objects whose header says that a thread holds them, with that word.
+    /// Objects that a thread holds according to their header, with the header's word.
     pub(super) thin: Vec<(Addr, u32)>,
     /// Number of objects that were left out.
     pub(super) omitted: u64,

@@ -66,7 +66,7 @@ struct Reader<'a, 'p> {
     /// Objects with a Lock in the table: the Lock of each, and the object of each Lock.
     lock_of: HashMap<Addr, Addr>,
     object_of: HashMap<Addr, Addr>,
-    /// Conditions by their Lock, where the Lock does not refer to it (up to 10.0).
+    /// Conditions by their Lock. Up to 10.0, the Lock does not refer to its condition.
     condition_of: HashMap<Addr, Addr>,
     /// Events inside other locks, which are no locks of their own.
     inner: HashSet<Addr>,

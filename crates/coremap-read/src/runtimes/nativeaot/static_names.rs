@@ -190,7 +190,7 @@ impl Fields {
         let mut out = Fields::default();
         let Some(module) = runtime.process.modules.get(runtime.module) else { return out };
         let ModuleKind::Elf(image) = &module.kind else { return out };
-        // A variable of a thread static of shared code has the address of a row there.
+        // For a thread static in shared code, the variable's address is that of a row of this section.
         let rows = names.sections().and_then(|all| all.section_range(runtime, "ThreadStatics"));
         let placed = |address: u64| Addr::new(image.bias.wrapping_add(address));
         for class in names.classes().values() {

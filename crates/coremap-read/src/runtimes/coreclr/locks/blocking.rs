@@ -78,8 +78,9 @@ fn entry(types: &TypeSystem<'_>, thread: &ManagedThread, first: Option<Addr>, at
     }
 }
 
-/// Where the native runtime writes the thread static (up to .NET 10), even if no managed code used it yet, so that the
-/// class has no index (threadstatics.h: ThreadLocalData.ThreadBlockingInfo_First).
+/// Returns the address at which the native runtime writes the thread static (up to .NET 10). It does so even if no
+/// managed code used the static yet and the class has no index (threadstatics.h:
+/// ThreadLocalData.ThreadBlockingInfo_First).
 fn native_first(types: &TypeSystem<'_>, thread: &ManagedThread) -> Option<Addr> {
     let data = types.view("Thread", thread.address).ptr("ThreadLocalDataPtr").ok().filter(|at| !at.is_null())?;
     types.view("ThreadLocalData", data).addr_of("ThreadBlockingInfo_First").ok()

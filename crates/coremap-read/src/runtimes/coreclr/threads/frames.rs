@@ -317,8 +317,8 @@ impl<'p> FrameClasses<'p> {
     }
 }
 
-/// Whether a node at `next` may follow one at `last` in a list that goes up the stack, or back to the thread's own
-/// `stack` from another one.
+/// Whether a node at `next` may follow a node at `last` in a list. Lists go up the stack, or from another stack back to
+/// the thread's own `stack`.
 fn follows(last: Addr, next: Addr, stack: Option<AddrRange>) -> bool {
     let is_own = |at| stack.is_some_and(|stack| stack.contains(at));
     match (is_own(last), is_own(next)) {

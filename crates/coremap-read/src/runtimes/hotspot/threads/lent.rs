@@ -20,7 +20,7 @@ use crate::words::WaitKind;
 /// The descriptor of a field that names a thread.
 const THREAD: &str = "Ljava/lang/Thread;";
 
-/// Parts of the names of methods that take from a queue, and of the packages of queues.
+/// Parts of the names of methods that take from a queue. The last constant is part of the names of queues' packages.
 const TAKES: [&str; 5] = [".take(", ".takeFirst(", ".takeLast(", ".poll(", ".pollFirst("];
 const QUEUES: &str = "java.util.concurrent.";
 

@@ -110,7 +110,7 @@ impl Described {
         Described::read(memory, self.value(memory, &format!("{SUB_DESCRIPTOR}{name}"))?)?.ok()
     }
 
-    /// Whether it is the part of the GC.
+    /// Whether this is the GC's descriptor.
     fn is_of_gc(&self) -> bool {
         self.layout.contract("GC").is_some() && !self.layout.offsets().any(|(kind, ..)| kind == THREAD)
     }
