@@ -53,7 +53,7 @@ pub(super) struct Paths {
     pub(super) group: Vec<Option<u32>>,
     /// Whether each path is lost: no root reaches it.
     pub(super) lost: Vec<bool>,
-    /// All blocks by path, after the end index of each path in this list.
+    /// Two lists: the end index of each path's blocks in the second list, and all blocks by path.
     by_path: OnceCell<(Vec<u32>, Vec<u32>)>,
 }
 
