@@ -25,7 +25,7 @@ const MUCH: u64 = 10;
 /// Minimum share of an object's retained bytes, in percent, of its large children for the search to continue below it.
 const WAY: u64 = 50;
 
-/// Maximum number of arrays whose pages may never have been written that are measured.
+/// Maximum number of arrays that are checked for pages that were never written.
 const ARRAYS: usize = 1 << 20;
 
 /// Maximum number of suspects reported.
