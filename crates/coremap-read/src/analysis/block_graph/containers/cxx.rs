@@ -1,7 +1,7 @@
 //! Containers of libstdc++ and libc++.
 //!
-//! Sources: bits/stl_tree.h, stl_list.h, hashtable.h, stl_vector.h, stl_deque.h of GCC 12; __tree, __hash_table of LLVM
-//! 14. A list of libc++ has the same layout as in libstdc++.
+//! Sources: bits/stl_tree.h, stl_list.h, hashtable.h, stl_vector.h, stl_deque.h of GCC 12; of LLVM 14, __tree and
+//! __hash_table. A list of libc++ has the same layout as in libstdc++.
 
 use crate::addr::Addr;
 use crate::analysis::block_graph::containers::{Container, ContainerKind, Prover, slack};
