@@ -24,7 +24,8 @@ const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 3, "ThreadStatics");
 const EXCEPTION: RootKind = RootKind::Of(u8::MAX - 2, "Exception");
 const FRAME: RootKind = RootKind::Of(u8::MAX - 1, "GCFrame");
 
-/// Number of objects from a handle, or from the arrays of a thread, to an object with statics, and that object itself.
+/// Number of objects on the path from a handle, or from a thread's arrays, to an object with statics, including that
+/// object.
 const STATIC_ARRAYS: u8 = 3;
 
 /// Reason for scanning stacks word by word.
