@@ -1,4 +1,4 @@
-//! Very many light threads that wait at the same position: what a leak of them looks like.
+//! Very many light threads that wait at the same position, as in a leak of them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,13 +10,13 @@ use crate::map::Confidence;
 use crate::report::{Finding, Severity};
 use crate::units::{count, exact, round};
 
-/// Minimum number of light threads at one position, to be reported. Servers have a few hundred workers of a kind.
+/// Minimum number of light threads at one position for a finding. Servers have a few hundred workers of a kind.
 const LEAST: usize = 1000;
 
 /// Maximum number of findings.
 const MOST: usize = 3;
 
-/// What light threads of a group have in common.
+/// Key of a group of light threads: place, position, state, and creator.
 type Key<'a> = (&'a str, Option<&'a str>, &'a str, Option<&'a str>);
 
 /// Findings on groups of light threads, largest first, and the members of these groups.
@@ -56,9 +56,9 @@ fn finding(scene: &Scene, (place, position, state, created_by): &Key<'_>, all: &
         count(all.len() as u64, word(first)),
         round(stacks)
     );
-    // Whoever waits for work is idle, however many they are. Nobody waits to give in a healthy program.
+    // Threads that wait for work are idle, even in large numbers. Very many threads that wait to send are a problem.
     let total = scene.live.saturating_add(stacks);
-    // A limit on work is one channel. Very many of them that nobody receives from are results that nobody wants.
+    // Many senders on one channel may be a limit on work. On very many channels, they are results that nobody receives.
     let severity = match detail.gives {
         true if objects.len().saturating_mul(10) >= all.len() => Severity::Warning,
         true => ranking::of_holder(stacks, total),

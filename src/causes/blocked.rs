@@ -1,4 +1,4 @@
-//! Parties that others wait for: blocked holders, and what else threads do.
+//! Parties that others wait for: blocked holders, and the activities of other threads.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,15 +17,15 @@ use crate::units::count;
 /// Maximum number of findings of one kind.
 pub(super) const MOST: usize = 4;
 
-/// Minimum number of waiters behind a party that does not go on, to be a warning.
+/// Minimum number of waiters behind a blocked party for a warning.
 pub(super) const WAITERS: usize = 2;
 
-/// The same if the holder is only likely.
+/// Minimum number of waiters for a warning if the holder is only likely.
 pub(super) const LIKELY_WAITERS: usize = 3;
 
 pub(super) fn findings(scene: &Scene, graph: &WaitGraph) -> Vec<Finding> {
     let finalizer = finalizers::stuck(scene, graph);
-    // Tasks of requests, and the finalizer, which have a finding already.
+    // Collect the parties that have a finding already, such as tasks of requests and the finalizer.
     let (mut out, mut reported) = (Vec::new(), BTreeSet::new());
     for set in &scene.requests {
         let finding = requests(scene, graph, set);
@@ -48,7 +48,7 @@ pub(super) fn findings(scene: &Scene, graph: &WaitGraph) -> Vec<Finding> {
     out
 }
 
-/// Waits that end at one party, by that party.
+/// Returns findings on waits that end at one party, grouped by that party.
 fn holders(scene: &Scene, graph: &WaitGraph, reported: &BTreeSet<NodeId>) -> Vec<Finding> {
     let mut by_root: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
     for (node, party) in (0..).zip(&scene.parties) {
@@ -67,7 +67,7 @@ fn holders(scene: &Scene, graph: &WaitGraph, reported: &BTreeSet<NodeId>) -> Vec
     roots.iter().take(MOST).filter_map(|(root, waiters)| holder(scene, graph, *root, waiters)).collect()
 }
 
-/// Whether a thread waits for another one to end, which explains nothing.
+/// Whether a thread only waits for another one to end, which explains nothing.
 fn is_only_joined(party: &Party) -> bool {
     party.wait.as_ref().is_some_and(|wait| wait.relation == JOINED) || party.main && !is_lock(party)
 }
@@ -76,7 +76,7 @@ fn is_lock(party: &Party) -> bool {
     party.wait.as_ref().is_some_and(|wait| wait.relation == HELD)
 }
 
-/// A party's name as the first word of a sentence. A name that the program gave stays as it is.
+/// Returns a party's name as the first word of a sentence. A name that the program gave stays unchanged.
 fn at_the_beginning(name: &str) -> String {
     match name.strip_prefix("thread ").filter(|id| id.bytes().all(|b| b.is_ascii_digit())) {
         Some(id) => format!("Thread {id}"),
@@ -84,7 +84,7 @@ fn at_the_beginning(name: &str) -> String {
     }
 }
 
-/// What a party at the end of a chain does: its activity, or what it waits for.
+/// Returns the activity of a party at the end of a chain, or what it waits for.
 pub(super) fn end_text(scene: &Scene, party: &Party) -> String {
     match &party.wait {
         Some(wait) if party.activity.is_none() => {
@@ -95,13 +95,13 @@ pub(super) fn end_text(scene: &Scene, party: &Party) -> String {
     }
 }
 
-/// Whether a party does not go on by itself.
+/// Whether a party needs something else to make progress.
 pub(super) fn is_blocked(party: &Party) -> bool {
     let waits = party.wait.as_ref().is_some_and(|wait| !wait.soon);
     party.activity.is_some_and(Activity::is_outside) || waits && party.activity.is_none()
 }
 
-/// The others of whom one is enough: the holders of a semaphore's places.
+/// Names the other holders, if one of them is enough, as for the places of a semaphore.
 fn others_that_hold(scene: &Scene, waits: &WaitFact, party: &Party) -> String {
     if waits.needs != WaitNeeds::Any {
         return String::new();
@@ -153,7 +153,7 @@ fn holder(scene: &Scene, graph: &WaitGraph, root: NodeId, waiters: &[NodeId]) ->
     let groups = groups(scene, waiters);
     let direct = format!("{verb} for {noun}");
     let who = match groups.as_slice() {
-        // One group, which waits for what was just named.
+        // There is one group, and the sentence names already what it waits for.
         [only] if only.contains(&direct) => only.replacen(&direct, &format!("{verb} for it"), 1),
         groups => {
             let word = waiters.first().and_then(|node| scene.party(*node)).map_or("thread", word);

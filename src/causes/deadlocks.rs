@@ -1,4 +1,4 @@
-//! What can never go on: deadlocks and starved pools.
+//! Parties that can never make progress: deadlocks and starved pools.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const MEMBERS: usize = 8;
 /// Maximum number of cycles reported.
 const CYCLES: usize = 16;
 
-/// One finding per cycle, with those who wait behind it.
+/// Returns one finding per cycle, with the parties that wait behind it.
 pub(super) fn findings(scene: &Scene, graph: &WaitGraph) -> Vec<Finding> {
     let mut behind: BTreeMap<u32, Vec<NodeId>> = BTreeMap::new();
     for node in 0..scene.parties.len() as NodeId {
@@ -38,14 +38,14 @@ pub(super) fn findings(scene: &Scene, graph: &WaitGraph) -> Vec<Finding> {
     (0..).zip(&graph.cycles).take(CYCLES).map(of_cycle).collect()
 }
 
-/// The word for these parties.
+/// Returns the noun for these parties.
 fn noun(scene: &Scene, nodes: &[NodeId]) -> &'static str {
     let is_task = |node: &NodeId| scene.party(*node).is_some_and(|party| word(party) != "thread");
     let first = nodes.first().and_then(|node| scene.party(*node)).map_or("thread", word);
     if nodes.iter().all(is_task) { first } else { "thread" }
 }
 
-/// Those who wait behind, as a sentence.
+/// Returns a sentence on the parties that wait behind a cycle.
 fn behind_text(scene: &Scene, behind: &[NodeId]) -> String {
     if behind.is_empty() {
         return String::new();
@@ -55,7 +55,7 @@ fn behind_text(scene: &Scene, behind: &[NodeId]) -> String {
     format!(" {whom} {verb} behind: {}.", groups(scene, behind).join("; "))
 }
 
-/// One member of a cycle: who waits, where, for what, and who has it.
+/// Describes a member of a cycle: its name, where it waits, for what, and who owns that.
 fn member(scene: &Scene, graph: &WaitGraph, node: NodeId) -> Option<String> {
     let party = scene.party(node)?;
     let wait = party.wait.as_ref()?;
@@ -107,7 +107,7 @@ fn deadlock(scene: &Scene, graph: &WaitGraph, cycle: &[NodeId], behind: &[NodeId
     finding.known(confidence).more(format!("threads{tids}")).fingerprinted(print(scene, cycle))
 }
 
-/// Tasks of a type: `FutureTask tasks`, but not `task tasks`.
+/// Returns the plural for tasks of a type: `FutureTask tasks`, but not `task tasks`.
 fn tasks(kind: String) -> String {
     match kind.strip_suffix("tasks") {
         Some(_) => kind,
@@ -116,7 +116,7 @@ fn tasks(kind: String) -> String {
     }
 }
 
-/// Whether all waits of a cycle are for the initialisation of a class.
+/// Whether all waits in a cycle are for class initialisation.
 fn is_initialisation(scene: &Scene, cycle: &[NodeId]) -> bool {
     cycle.iter().all(|node| {
         let wait = scene.party(*node).and_then(|party| party.wait.as_ref());
@@ -124,10 +124,10 @@ fn is_initialisation(scene: &Scene, cycle: &[NodeId]) -> bool {
     })
 }
 
-/// The relation of a class and the thread that initialises it.
+/// The relation between a class and the thread that initialises it.
 pub(crate) const INITIALISED: &str = "being initialised";
 
-/// The members of a cycle, each before the one that it waits for.
+/// Orders the members of a cycle, each before the one that it waits for.
 fn in_order(graph: &WaitGraph, cycle: &[NodeId]) -> Vec<NodeId> {
     let mut out: Vec<NodeId> = Vec::new();
     let mut at = cycle.first().copied();
@@ -140,7 +140,7 @@ fn in_order(graph: &WaitGraph, cycle: &[NodeId]) -> Vec<NodeId> {
 }
 
 fn tids(scene: &Scene, cycle: &[NodeId]) -> String {
-    // The command shows one thread.
+    // The command shows one thread of the cycle.
     let tid = cycle.iter().find_map(|node| match scene.party(*node)?.id {
         crate::runtimes::api::PartyId::Thread(tid) => Some(tid),
         _ => None,
@@ -148,7 +148,7 @@ fn tids(scene: &Scene, cycle: &[NodeId]) -> String {
     tid.map_or_else(String::new, |tid| if cycle.len() == 1 { format!(" --tid {tid}") } else { String::new() })
 }
 
-/// Identity without addresses: the places of the members.
+/// Returns an identity of the cycle without addresses: the places of its members.
 fn print(scene: &Scene, cycle: &[NodeId]) -> String {
     let mut places: Vec<&str> = cycle.iter().filter_map(|node| scene.party(*node)?.place.as_deref()).collect();
     places.sort_unstable();

@@ -1,4 +1,4 @@
-//! A finalizer that does not go on: where it is stuck, who ends its wait, and what waits behind it.
+//! A finalizer that is stuck: where, who can end its wait, and what waits behind it.
 
 use crate::causes::blocked::{end_text, is_blocked};
 use crate::causes::parties::{HELD, Scene};
@@ -13,7 +13,7 @@ const ID: &str = "finalizer-queue";
 /// Maximum number of types named.
 const TYPES: usize = 2;
 
-/// The thread that runs finalizers and the finding on it, if objects are due and it does not go on.
+/// Returns the thread that runs finalizers, and the finding on it, if it is stuck while objects are due.
 pub(super) fn stuck(scene: &Scene, graph: &WaitGraph) -> Option<(NodeId, Finding)> {
     let due = scene.due.as_ref()?;
     let (node, party) = (0..).zip(&scene.parties).find(|(_, party)| party.finalizer && party.works())?;
@@ -49,7 +49,7 @@ pub(super) fn stuck(scene: &Scene, graph: &WaitGraph) -> Option<(NodeId, Finding
     ))
 }
 
-/// Joins what the queue keeps with the finding on the thread, which says more than the number of objects alone.
+/// Joins the finding on the queue with the finding on the stuck thread, which says more than the number of objects.
 pub(super) fn join(findings: &mut Vec<Finding>) {
     let is = |finding: &Finding| finding.id == ID && finding.severity > Severity::Info;
     let Some(at) = findings.iter().position(is) else { return };

@@ -3,13 +3,13 @@
 use crate::report::FrameRow;
 use crate::words::FrameRowKind;
 
-/// Frames of the program: managed ones if there are any.
+/// Returns frames of the program. If there are managed ones, only those.
 pub(super) fn own_frames(frames: &[FrameRow]) -> impl Iterator<Item = &FrameRow> {
     let managed = frames.iter().any(|frame| frame.runtime.is_some());
     frames.iter().filter(move |frame| frame.own && frame.runtime.is_some() == managed)
 }
 
-/// The library's method that the program's innermost one called, in managed code.
+/// Returns the library's method that the program's innermost method called, in managed code.
 pub(super) fn library(frames: &[FrameRow]) -> Option<String> {
     let library = frames.iter().take_while(|frame| !frame.own);
     library.filter(|frame| frame.runtime.is_some() && frame.method.is_some()).last().map(title)
@@ -21,7 +21,7 @@ pub(super) fn is_nameless(title: &str) -> bool {
     title.starts_with('<') && !title.contains("::")
 }
 
-/// Whether a frame above the program's own is in managed code without a name.
+/// Whether a managed frame without a name is above the program's own frames.
 pub(super) fn is_blind(frames: &[FrameRow]) -> bool {
     let nameless = |frame: &FrameRow| {
         frame.method.is_none() && frame.module.as_deref().is_some_and(|module: &str| module.ends_with(".dll"))
@@ -29,7 +29,7 @@ pub(super) fn is_blind(frames: &[FrameRow]) -> bool {
     frames.iter().take_while(|frame| !frame.own).any(nameless)
 }
 
-/// Name of a method without its parameters and type arguments.
+/// Returns the name of a method without its parameters and type arguments.
 pub(super) fn title(frame: &FrameRow) -> String {
     let (None, Some(module), Some(offset)) = (&frame.method, &frame.module, frame.offset) else {
         return method_title(frame);
@@ -37,7 +37,7 @@ pub(super) fn title(frame: &FrameRow) -> String {
     format!("{}+{offset:#x}", module.shown())
 }
 
-/// The same for a frame with a name.
+/// Returns the title of a frame that has a name.
 fn method_title(frame: &FrameRow) -> String {
     let name = frame.method.as_deref().unwrap_or("code without a name");
     let cut = match frame.kind {

@@ -1,9 +1,9 @@
-//! Findings with one cause become one.
+//! Joins findings with the same cause.
 
 use crate::causes::{finalizers, mechanisms};
 use crate::report::{Finding, Severity};
 
-/// Joins findings, so that no two say the same.
+/// Joins findings, so that no two report the same.
 pub(crate) fn join(findings: &mut Vec<Finding>) {
     stack_overflow(findings);
     out_of_memory(findings);
@@ -15,16 +15,16 @@ pub(crate) fn join(findings: &mut Vec<Finding>) {
     collector_off(findings);
     let has = |id: &str| findings.iter().any(|finding| finding.id == id);
     if !has("malloc") && has("allocator") {
-        // Blocks of another allocator than the C library's.
+        // These blocks belong to another allocator than the C library's.
         findings.iter_mut().filter(|f| f.within == Some("malloc")).for_each(|f| f.within = Some("allocator"));
     }
-    // A finding that contains another one.
+    // Remove findings that another finding contains.
     let containing: Vec<String> =
         findings.iter().filter(|finding| finding.id == "collectible-assemblies").map(|f| f.text.clone()).collect();
     findings.retain(|finding| finding.id != "retained" || !containing.iter().any(|text| text.contains(&finding.text)));
 }
 
-/// A collector that is off, and the garbage that it leaves.
+/// Joins a collector that is off with the garbage that it leaves.
 fn collector_off(findings: &mut Vec<Finding>) {
     let is_warning = |finding: &Finding| finding.severity == Severity::Warning;
     if findings.iter().any(|finding| finding.id == "collector-off" && is_warning(finding)) {
@@ -32,7 +32,7 @@ fn collector_off(findings: &mut Vec<Finding>) {
     }
 }
 
-/// A heap at its limit, and the largest holder.
+/// Joins a heap at its limit with the largest holder.
 fn memory_limit(findings: &mut [Finding]) {
     let holder = findings.iter().filter(|finding| finding.id == "retained").max_by_key(|finding| finding.bytes);
     let Some(text) = holder.map(|holder| holder.text.clone()) else { return };
@@ -42,7 +42,7 @@ fn memory_limit(findings: &mut [Finding]) {
     }
 }
 
-/// Free space between objects, and who holds the objects.
+/// Joins free space between objects with the holder of the objects.
 fn fragmentation(findings: &mut [Finding]) {
     let holder = findings.iter().filter(|finding| finding.id == "retained").max_by_key(|finding| finding.bytes);
     let Some(text) = holder.map(|holder| holder.text.clone()) else { return };
@@ -51,10 +51,11 @@ fn fragmentation(findings: &mut [Finding]) {
     }
 }
 
-/// Blocks of one size that are those of an owner, within this share in percent.
+/// Maximum difference between the bytes of an owner's blocks and of equal blocks, in percent, at which both are the
+/// same blocks.
 const SAME: u64 = 2;
 
-/// Blocks of native memory, and the objects that own them.
+/// Removes findings on blocks of one size if a finding on their owners covers them.
 fn native_blocks(findings: &mut Vec<Finding>) {
     let owned: Vec<u64> = findings.iter().filter(|f| f.id == "native-owner").filter_map(|f| f.bytes).collect();
     let is_owned =
@@ -62,7 +63,7 @@ fn native_blocks(findings: &mut Vec<Finding>) {
     findings.retain(|finding| finding.id != "malloc-equal-blocks" || !finding.bytes.is_some_and(is_owned));
 }
 
-/// The end by a stack overflow, and the stack that overflowed.
+/// Keeps only the stack overflow that ended the process.
 fn stack_overflow(findings: &mut Vec<Finding>) {
     let ended = |finding: &Finding| finding.id == "stack-overflow" && finding.severity == Severity::Critical;
     if findings.iter().any(ended) {
@@ -70,10 +71,10 @@ fn stack_overflow(findings: &mut Vec<Finding>) {
     }
 }
 
-/// A failed allocation, the end of its process, and the largest holder.
+/// Joins a failed allocation with the end of its process and with the largest holder.
 fn out_of_memory(findings: &mut Vec<Finding>) {
     let Some(at) = findings.iter().position(|finding| finding.id == "out-of-memory") else { return };
-    // Those that were caught before the one that ended the process.
+    // Remove failures that were caught before the one that ended the process.
     if findings.get(at).is_some_and(|finding| finding.severity == Severity::Critical) {
         let mut first = true;
         findings.retain(|finding| finding.id != "out-of-memory" || std::mem::take(&mut first));
@@ -86,7 +87,7 @@ fn out_of_memory(findings: &mut Vec<Finding>) {
         finding.text.push_str(&format!(" Largest holder: {text}"));
         finding.bytes = bytes;
         finding.within = within;
-        // It is in this finding now.
+        // The holder is in this finding now.
         findings.retain(|finding| finding.text != text || finding.id == "out-of-memory");
     }
     findings.retain(|finding| finding.id != "crash" || finding.command != thread);

@@ -1,4 +1,4 @@
-//! How the process ended: the signal and its address, the exception that nobody handled, and where.
+//! The end of the process: the signal and its address, the unhandled exception, and where.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const SI_USER: i32 = 0;
 /// `si_code` of a signal that a thread sent with `tgkill`, as `raise` and `abort` do.
 const SI_TKILL: i32 = -6;
 
-/// Signals by number: abort; faults of an instruction.
+/// Numbers of signals: abort, and faults of an instruction.
 const ABORT: i32 = 6;
 const FAULTS: [i32; 4] = [4, 7, 8, 11];
 
@@ -26,11 +26,11 @@ const FAULTS: [i32; 4] = [4, 7, 8, 11];
 /// (vm.mmap_min_addr).
 pub(super) const NULL_PAGE: u64 = 64 << 10;
 
-/// Maximum number of callers named, and of inner exceptions.
+/// Maximum number of callers named, and maximum number of inner exceptions.
 const CALLERS: usize = 3;
 const INNER: usize = 4;
 
-/// Functions that a process ends itself with.
+/// Functions with which a process ends itself.
 const ABORTS: [&str; 4] = ["abort", "raise", "pthread_kill", "gsignal"];
 
 /// The signal that ended the process, and its thread.
@@ -41,16 +41,16 @@ pub(crate) struct Ending<'t> {
     pub(crate) code: Option<i32>,
     /// `si_addr`, if the core has it.
     pub(crate) address: Option<Addr>,
-    /// Whether the program that wrote the core does so only at the end of a process.
+    /// Whether the kernel wrote the core, which it only does at the end of a process.
     pub(crate) by_kernel: bool,
-    /// Whether the thread waits for the program that wrote the core: the process started it at its end.
+    /// Whether the thread waits for the writer of the core. The process then started it as it ended.
     pub(crate) dumps_itself: bool,
     pub(crate) thread: Option<&'t ThreadRow>,
-    /// What a native process left, without text that must not be shown.
+    /// Data that a native process left on its end, without text that must not be shown.
     pub(crate) words: Option<&'t LastWordsRow>,
 }
 
-/// The finding on the end of the process. `None` if the core was taken of a process that could go on.
+/// Returns the finding on the end of the process. `None` if the core was taken of a process that could continue.
 pub(crate) fn crash(ending: &Ending<'_>, exception: impl Fn(Addr) -> Option<ExceptionDetail>) -> Option<Finding> {
     let number = ending.signal.0;
     let aborted = ending.thread.is_some_and(|thread| ABORTS.iter().any(|name| calls(thread, name)));
@@ -103,7 +103,8 @@ pub(crate) fn crash(ending: &Ending<'_>, exception: impl Fn(Addr) -> Option<Exce
     Some(finding.known(confidence).more(command).fingerprinted(format!("{signal} {print}")))
 }
 
-/// The finding on the end of the process by what a runtime wrote of it. `signal`: the one that ended the process.
+/// Returns the finding on the end of the process from a runtime's own record. `signal`: the signal that ended the
+/// process.
 pub(crate) fn own_end(end: &OwnEnd, thread: Option<&ThreadRow>, signal: Option<&str>) -> Finding {
     let named = thread.map(name).or_else(|| end.tid.map(|tid| tid.to_string()));
     let named = named.map_or_else(|| "an unknown thread".to_owned(), |name| format!("thread {name}"));
@@ -132,7 +133,7 @@ pub(crate) fn own_end(end: &OwnEnd, thread: Option<&ThreadRow>, signal: Option<&
     finding.more(command).fingerprinted(format!("{kind} {print}"))
 }
 
-/// The finding on a failed allocation of a thread.
+/// Returns the finding on a thread's failed allocation.
 pub(crate) fn out_of_memory(thread: &ThreadRow, fact: &OutOfMemory) -> Finding {
     let text = format!("Out of memory: {}. Thread {}{} failed to allocate.", fact.what, name(thread), place(thread));
     let finding = Finding::new("out-of-memory", Severity::Critical, text, fact.evidence);
@@ -145,14 +146,15 @@ pub(crate) struct Caught<'a> {
     pub(crate) failure: &'a KeptFailure,
     /// Number of such exceptions.
     pub(crate) count: u64,
-    /// The field or variable that keeps it. `None` if nothing does.
+    /// The field or variable that retains it. `None` if nothing does.
     pub(crate) holder: Option<&'a str>,
-    /// The last allocation that failed, and the limit of the heap.
+    /// The last allocation that failed, and the limit of the heap in bytes.
     pub(crate) asked: Option<FailedAllocation>,
     pub(crate) limit: Option<u64>,
 }
 
-/// The finding on a failed allocation that the program handled. What is not kept any more is over.
+/// Returns the finding on a failed allocation that the program handled. It is a warning only if the exception is still
+/// retained.
 pub(crate) fn caught(of: &Caught<'_>) -> Finding {
     let KeptFailure { object, r#type, functions } = of.failure;
     let methods: Vec<&str> = functions.iter().take(CALLERS).map(String::as_str).collect();
@@ -175,7 +177,7 @@ pub(crate) fn caught(of: &Caught<'_>) -> Finding {
     });
     let text = format!("Out of memory: {what}.{asked}{limit}");
     let severity = if of.holder.is_some() { Severity::Warning } else { Severity::Info };
-    // The record need not be of this exception.
+    // The collector's record may be of another failure.
     let (evidence, confidence) = match of.asked {
         Some(_) => {
             ("the exception and its stack trace; the collector's record of a failed allocation", Confidence::Derived)
@@ -186,11 +188,11 @@ pub(crate) fn caught(of: &Caught<'_>) -> Finding {
     finding.more(format!("object {object}")).fingerprinted(methods.first().copied().unwrap_or_default())
 }
 
-/// Least number of frames of one function, and least share of all frames as a divisor, to be a recursion.
+/// Minimum number of frames of a function for a recursion, and minimum share of all frames as a divisor.
 const DEEP: usize = 64;
 const DEEP_SHARE: usize = 16;
 
-/// The function that called itself until the stack was used up.
+/// Returns the function that called itself until the stack was used up.
 fn recursion(thread: &ThreadRow) -> Option<String> {
     let mut counts: BTreeMap<&str, (usize, usize, usize)> = BTreeMap::new();
     let named = thread.frames.iter().enumerate().filter_map(|(at, frame)| Some((at, frame.method.as_deref()?)));
@@ -227,7 +229,7 @@ fn name(thread: &ThreadRow) -> String {
     }
 }
 
-/// A method with its line, if that is known.
+/// Returns a method with its line, if the line is known.
 fn with_line(frame: &FrameRow) -> String {
     let file = frame.file.as_deref().map(|file: &str| file.rsplit('/').next().unwrap_or(file).to_owned());
     match (file, frame.line) {
@@ -236,7 +238,7 @@ fn with_line(frame: &FrameRow) -> String {
     }
 }
 
-/// Where a thread is: the program's innermost method, the library's methods that it called, and its callers.
+/// Returns where a thread is: the program's innermost method, the library's methods that it called, and its callers.
 fn place(thread: &ThreadRow) -> String {
     let own: Vec<&FrameRow> = own_frames(&thread.frames).take(CALLERS).collect();
     let Some(first) = own.first() else { return String::new() };
@@ -255,7 +257,7 @@ fn said(kind: &str, message: Option<&str>) -> String {
     message.map_or_else(|| kind.to_owned(), |message| format!("{kind} \"{message}\""))
 }
 
-/// The inner exceptions of one, outermost first.
+/// Lists the inner exceptions of an exception, outermost first.
 fn inner(outer: Option<&ExceptionDetail>, exception: &impl Fn(Addr) -> Option<ExceptionDetail>) -> String {
     let cause = |detail: &ExceptionDetail| detail.inner.zip(detail.inner_type.clone());
     let mut out = String::new();

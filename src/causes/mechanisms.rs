@@ -1,5 +1,5 @@
-//! Mechanisms that retain memory: timers, listeners, calls that never end. They say more than the holder of the same
-//! bytes.
+//! Mechanisms that retain memory: timers, listeners, calls that never end. They explain more than the holder of the
+//! same bytes.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,8 @@ use crate::addr::Addr;
 use crate::causes::ranking::{MECHANISMS, of_holder};
 use crate::report::Finding;
 
-/// Sets the severity of findings on mechanisms by what they retain, as of any holder. `live`: bytes of live objects.
+/// Sets the severity of findings on mechanisms by the bytes that they retain, as for holders. `live`: bytes of live
+/// objects.
 pub(crate) fn judge(findings: &mut [Finding], live: u64) {
     for finding in findings.iter_mut().filter(|finding| MECHANISMS.contains(&finding.id)) {
         if let Some(bytes) = finding.bytes {
@@ -16,7 +17,7 @@ pub(crate) fn judge(findings: &mut [Finding], live: u64) {
     }
 }
 
-/// Objects whose holders belong into the sentences.
+/// Returns the objects whose holders the sentences name.
 pub(crate) fn held(findings: &[Finding]) -> impl Iterator<Item = Addr> {
     findings.iter().filter_map(|finding| Some(finding.held?.object))
 }
@@ -26,13 +27,13 @@ pub(crate) fn name_holders(findings: &mut [Finding], owners: &HashMap<Addr, Stri
     for finding in findings {
         let Some(held) = finding.held.take() else { continue };
         if let Some(owner) = owners.get(&held.object) {
-            // The name of a field or class stays as it is.
+            // A name of a field or class keeps its first letter.
             let name = match owner.split_once(" variable ").filter(|(kind, _)| !kind.contains(' ')) {
                 Some((kind, rest)) => format!("{} variable {rest}", capital(kind)),
                 None => owner.clone(),
             };
             finding.text.push_str(&format!(" {name}{}", held.sentence));
-            // Without where the object of the field is held itself.
+            // Only the field. Leave out the holder of the field's object.
             let field = owner.split_once(" (objects of ").map_or(owner.as_str(), |(field, _)| field);
             finding.holder = Some(field.to_owned());
         }
@@ -45,7 +46,7 @@ fn capital(word: &str) -> String {
     format!("{}{rest}", first.to_ascii_uppercase())
 }
 
-/// Joins a mechanism and the holder of what settles it: their memory is the same.
+/// Joins a mechanism with the holder of the functions that would end it, since both have the same memory.
 pub(super) fn join(findings: &mut Vec<Finding>) {
     let named: Vec<(usize, String)> =
         findings.iter().enumerate().filter_map(|(i, finding)| Some((i, finding.holder.clone()?))).collect();
@@ -59,7 +60,7 @@ pub(super) fn join(findings: &mut Vec<Finding>) {
             finding.severity = finding.severity.max(severity);
         }
     }
-    // A finding that another one contains.
+    // Remove a finding that another one contains.
     let texts: Vec<String> = findings.iter().filter(|f| f.holder.is_some()).map(|f| f.text.clone()).collect();
     findings.retain(|finding| finding.id != "retained" || !texts.iter().any(|text| text.contains(&finding.text)));
 }

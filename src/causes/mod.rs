@@ -60,8 +60,8 @@ use crate::causes::holders::Users;
 use crate::report::Finding;
 use crate::runtimes::api::WaitFacts;
 
-/// Adds to findings on collections which of their users does not go on, and to those on thread-local variables the
-/// threads. `facts`: the runtime that has the collections.
+/// Adds users to findings. A finding on a collection gets the users that are stuck. A finding on a thread-local
+/// variable gets the threads that have a value. `facts`: the runtime with these collections.
 pub(crate) fn add_users(
     scene: &Scene,
     findings: &mut [Finding],

@@ -31,24 +31,24 @@ const CALLS: &[(&[&str], Activity)] = &[
     (&["nanosleep", "clock_nanosleep"], Activity::Sleep),
 ];
 
-/// What a thread does that no runtime describes. `None` if its system call does not show it.
+/// Returns the activity of a thread that no runtime describes. `None` if its system call does not show it.
 pub(super) fn activity(thread: &ThreadRow) -> Option<Activity> {
     let managed = thread.managed_id.is_some() || thread.frames.iter().any(|frame| frame.runtime.is_some());
     if managed || thread.crashed {
         return None;
     }
     let Some(call) = &thread.syscall else {
-        // A debugger's core may not record the call, but then the innermost function is the library's.
+        // A debugger's core may not record the system call. In one, the innermost function would be the library's.
         let runs = thread.waits_for.is_none() && thread.frames.first().is_some_and(|frame: &FrameRow| frame.own);
         return runs.then_some(Activity::Runs);
     };
     CALLS.iter().find(|(names, _)| call.name.is_some_and(|name| names.contains(&name))).map(|(_, activity)| *activity)
 }
 
-/// What a condition variable is called. Nobody owns one, so whoever is busy may be the one to signal it.
+/// Name of a condition variable. It has no owner, so any busy thread may be the one to signal it.
 pub(super) const CONDITION: &str = "condition variable";
 
-/// The kind of a native object in words.
+/// Returns the kind of a native object in words.
 pub(crate) fn kind(wait: &NativeWait) -> String {
     match (wait.kind, wait.object) {
         (WaitKind::Condition, _) => CONDITION.to_owned(),
@@ -57,7 +57,7 @@ pub(crate) fn kind(wait: &NativeWait) -> String {
     }
 }
 
-/// The wait of a thread as the wait graph needs it: with all owners, and what became of them.
+/// Converts a thread's wait for the wait graph: its owners, and whether one of them has ended.
 pub(super) fn fact(wait: &NativeWait) -> WaitFact {
     let is_there = |owner: &&Owner| matches!(owner.state, OwnerState::Alive | OwnerState::Unknown);
     let with = |owner: &Owner| WaitOwner { party: PartyId::Thread(owner.tid), confidence: owner.confidence };

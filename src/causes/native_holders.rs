@@ -1,31 +1,34 @@
-//! Memory of malloc with its holder, and what nobody holds.
+//! Findings on malloc's memory: retained memory with its holder, and lost memory.
 //!
-//! One core does not show whether held memory is a leak or a cache, so it is never called a leak. Memory that no word
-//! leads to is lost, whatever its size.
+//! A single core does not show whether retained memory is a leak or a cache, so it is never called a leak. Memory that
+//! no pointer reaches is lost, whatever its size.
 
 use crate::analysis::block_graph::{HolderFact, LostFact, NativeHolders, Part, PinFact};
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
 use crate::units::{count, exact, round};
 
-/// Characters of a text that are shown without `--show-data`.
+/// Maximum number of characters of a text that are shown without `--show-data`.
 const SHOWN: usize = 8;
 
-/// Least number of lost groups to be a warning, and size of a block that one chance word may have led to.
+/// Minimum number of lost groups for a warning, and minimum size in bytes of a block that a stray word may have
+/// reached.
 const GROUPS: u64 = 16;
 const LARGE: u64 = 64 << 10;
 
-/// A storage with less in use than this share in percent, and at least so many bytes unused, was reserved for more.
+/// Limits for a finding on reserved storage: less than this share in use, in percent, and at least this many bytes
+/// unused.
 const FILLED: u64 = 50;
 const UNUSED: u64 = 1 << 20;
 
-/// Part of the name of Rust's cache of debug information.
+/// Part of the name of the cache for debug information in Rust's library.
 const BACKTRACES: &str = "std::backtrace_rs";
 
-/// The findings. `show_data`: whether texts may be shown in full.
+/// Returns the findings. `show_data`: whether texts may be shown in full.
 pub(crate) fn findings(facts: &NativeHolders, show_data: bool) -> Vec<Finding> {
     let lost = facts.lost.iter().map(|fact| lost(facts, fact, show_data));
-    // Rust's library allocates for the backtrace only as the process ends. One block is a finding of its own, by its size.
+    // Rust's library allocates for a backtrace only as the process ends. A single block has a finding of its own, by
+    // its size.
     let is_group = |fact: &HolderFact| fact.blocks > 1 || fact.container.is_some();
     let of_program =
         |fact: &&HolderFact| is_group(fact) && fact.root.as_ref().is_none_or(|root| !root.name.contains(BACKTRACES));
@@ -151,7 +154,7 @@ fn lost(facts: &NativeHolders, fact: &LostFact, show_data: bool) -> Finding {
     finding.known(Confidence::Derived).more("leaks").within("malloc").fingerprinted(fact.head.clone())
 }
 
-/// Says what keeps free memory in pieces.
+/// Returns a sentence on the blocks that fragment free memory.
 pub(crate) fn fragmented(pins: &PinFact, show_data: bool) -> String {
     let holder = pins.holder.as_ref().map_or_else(String::new, |(name, share)| match share {
         90.. => format!(" {name} holds them."),

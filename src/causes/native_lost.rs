@@ -1,17 +1,17 @@
-//! Native blocks that no pointer leads to, with the line that allocated them.
+//! Native blocks that no pointer reaches, with the line that allocated them.
 
 use crate::addr::Addr;
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
 use crate::units::{count, exact, round};
 
-/// Minimum bytes of lost blocks to be a warning.
+/// Minimum bytes of lost blocks for a warning.
 const LARGE: u64 = 16 << 20;
 
-/// Blocks of one line.
+/// Lost blocks that one line allocated.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lost {
-    /// What recorded the line.
+    /// The tool that recorded the line.
     pub(crate) tracer: &'static str,
     pub(crate) file: String,
     pub(crate) line: u32,
@@ -20,7 +20,7 @@ pub(crate) struct Lost {
     /// Size of each block. `None` if they differ.
     pub(crate) size: Option<u64>,
     pub(crate) example: Addr,
-    /// Number of blocks whose address some object has as a number.
+    /// Number of blocks whose address is stored as a number in an object.
     pub(crate) numbers: u64,
 }
 

@@ -1,10 +1,10 @@
-//! Native memory that managed objects point at: type and field, and who holds the objects.
+//! Native memory that managed objects point at: type and field, and the holder of the objects.
 
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
 use crate::units::{count, exact, round};
 
-/// Minimum size to be reported, in bytes.
+/// Minimum size in bytes for a finding.
 const LARGE: u64 = 16 << 20;
 
 /// Native memory of the objects of one type.
@@ -15,11 +15,11 @@ pub(crate) struct Owned<'o> {
     pub(crate) objects: u64,
     pub(crate) blocks: u64,
     pub(crate) bytes: u64,
-    /// Written bytes of all blocks. The owner's may not all have been written.
+    /// Written bytes of all blocks. Some of the owner's blocks may not be written.
     pub(crate) written: u64,
-    /// Whether the objects point at the first of these blocks, which leads to the others.
+    /// Whether the objects point at a first block that leads to the others.
     pub(crate) behind: bool,
-    /// The program's field or variable that holds one of the objects.
+    /// The program's field or variable that retains one of the objects.
     pub(crate) holder: Option<&'o str>,
 }
 

@@ -1,5 +1,5 @@
-//! Native threads that probably never go on, where memory records no owner: a signal handler that waits for a lock of the
-//! function it interrupted, and a pool whose workers all wait for its other tasks.
+//! Native threads that probably never make progress, although memory records no owner. Two kinds: a signal handler that
+//! waits for a lock of the function it interrupted, and a pool whose workers all wait for other tasks of the pool.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::report::{Finding, FrameRow, Severity, ThreadRow};
 use crate::runtimes::api::PartyId;
 use crate::units::count;
 
-/// The kernel's return from a signal handler, which glibc and musl put on the stack.
+/// The function that returns from a signal handler to the kernel. glibc and musl put it on the stack.
 const TRAMPOLINES: [&str; 2] = ["__restore_rt", "__kernel_rt_sigreturn"];
 
 /// Functions that take a lock of the library and must not be called by a handler (signal-safety(7)), by the starts of
@@ -37,11 +37,13 @@ const UNSAFE: [&str; 19] = [
     "operator delete",
 ];
 
-/// Frames below a handler's trampoline that may be the interrupted function and its callers in the library.
+/// Maximum number of frames below a handler's trampoline that may be the interrupted function and its callers in the
+/// library.
 const INTERRUPTED: usize = 3;
 
-/// Parts of names of calls through a function object, which is a task of a pool, and what tasks wait for in such a
-/// language. Idle workers of Rust's executors wait below a function object too, each for a condition variable of its own.
+/// Parts of the names of calls through a function object, which are tasks of a pool. For each, the objects that such
+/// tasks wait for. Idle workers of Rust's executors also wait below a function object, each for its own condition
+/// variable, so only channels count there.
 const TASKS: [(&str, &[&str]); 5] = [
     ("std::_Function_handler<", &[FUTURE, CHANNEL, CONDITION, SEMAPHORE]),
     ("std::function<", &[FUTURE, CHANNEL, CONDITION, SEMAPHORE]),
@@ -50,7 +52,7 @@ const TASKS: [(&str, &[&str]); 5] = [
     ("FnOnce", &[CHANNEL]),
 ];
 
-/// Kinds of awaited objects, as locks are named.
+/// Kinds of awaited objects, named as for locks.
 const FUTURE: &str = "state of a std::future";
 const CHANNEL: &str = "channel";
 const SEMAPHORE: &str = "sem_t";
@@ -65,7 +67,8 @@ fn is_unsafe(frame: &FrameRow) -> bool {
     !frame.own && UNSAFE.iter().any(|start| name.starts_with(start))
 }
 
-/// Handlers that call what their own thread was in when the signal came.
+/// Returns findings on signal handlers that call a function family that their own thread was in when the signal
+/// arrived.
 pub(crate) fn handlers(threads: &[ThreadRow]) -> Vec<Finding> {
     threads.iter().filter_map(handler).collect()
 }
@@ -93,7 +96,7 @@ fn handler(thread: &ThreadRow) -> Option<Finding> {
     Some(finding.known(Confidence::Derived).more(format!("threads --tid {}", thread.tid)).fingerprinted(title(handler)))
 }
 
-/// Pools of equal threads that all wait in a task, each for an object of its own.
+/// Returns findings on pools of equal threads that all wait in a task, each for an object of its own.
 pub(crate) fn starved(scene: &Scene, threads: &[ThreadRow]) -> Vec<Finding> {
     let mut pools: BTreeMap<String, Vec<&ThreadRow>> = BTreeMap::new();
     for thread in threads {
@@ -124,7 +127,7 @@ fn starved_pool(scene: &Scene, pool: &str, threads: &[&ThreadRow]) -> Option<Fin
         let outermost = thread.frames.iter().rposition(|frame| frame.own)?;
         let inner = thread.frames.get(..outermost)?;
         let task = inner.iter().rposition(is_task)?;
-        // The task itself is code of the program.
+        // A function of the program must be called by the task.
         inner.get(..task)?.iter().any(|frame| frame.own).then_some(())
     };
     let all = objects.len() == threads.len() && threads.iter().filter_map(in_task).count() == threads.len();
@@ -181,7 +184,7 @@ mod tests {
             "Likely deadlock in a signal handler: thread 7 waits in malloc, called by the handler on_alarm, for a lock that it \
              holds itself: the signal interrupted malloc, called by churn."
         );
-        // The same handler interrupted code of the program.
+        // The same handler, but it interrupted code of the program.
         let harmless = [&stack[..4], &[("churn", true)]].concat();
         assert!(handler(&ThreadRow { frames: frames(&harmless), ..thread }).is_none());
     }
@@ -206,9 +209,9 @@ mod tests {
         };
         let found = starved(&scene([0x10, 0x20, 0x30]), &threads);
         assert!(found.len() == 1 && found[0].text.contains("all 3 threads that run loop (w1, w2, w3)"), "{found:?}");
-        // Idle workers wait for one queue.
+        // Idle workers wait for one shared queue.
         assert!(starved(&scene([0x10, 0x10, 0x10]), &threads).is_empty());
-        // Equal threads without tasks.
+        // Equal threads that run no tasks.
         let plain: Vec<ThreadRow> = (1..4)
             .map(|tid| ThreadRow { tid, frames: frames(&[("wait", false), ("loop", true)]), ..ThreadRow::default() })
             .collect();

@@ -1,12 +1,12 @@
-//! The end of a native process, in the words that it left: message, exception, panic, fault and damaged block.
+//! The end of a native process, from data that it left: message, exception, panic, fault and damaged block.
 
 use crate::causes::last_words::NULL_PAGE;
 use crate::report::{InvolvedBlockRow, LastWordsRow, OperandRow};
 use crate::units::count;
 use crate::words::{BlockRole, FaultCause, LastWordsKind};
 
-/// Identity and sentence of the finding on such an end. `None`: the words say no more than the signal. `thread`: the
-/// thread and where it was. `signal`: the signal's name.
+/// Returns id and sentence of the finding on such an end. `None` if these data say no more than the signal. `thread`:
+/// the thread and where it was. `signal`: the signal's name.
 pub(super) fn finding(words: &LastWordsRow, signal: &str, thread: &str) -> Option<(&'static str, String)> {
     let aborted = format!("The process aborted ({signal}).");
     let said = said(words);
@@ -48,7 +48,7 @@ pub(super) fn finding(words: &LastWordsRow, signal: &str, thread: &str) -> Optio
     Some((id, text + &blocks))
 }
 
-/// The message, if it may be shown.
+/// Returns the message, if it may be shown.
 fn said(words: &LastWordsRow) -> String {
     match (&words.text, words.private) {
         (Some(text), _) => format!(": \"{}\"", text.trim_end()),
@@ -94,7 +94,7 @@ fn operand(operand: &OperandRow) -> String {
     format!(" Register {} is {}{text}{plus}.", operand.register, operand.value)
 }
 
-/// A block as a sentence.
+/// Describes a block in a sentence.
 fn block(found: &InvolvedBlockRow) -> String {
     let size = found.size.map_or_else(String::new, |size| format!(" of {}", count(size, "byte")));
     let text = found.text.as_ref().map_or_else(String::new, |text| format!(" (text \"{text}\")"));

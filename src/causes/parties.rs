@@ -21,15 +21,15 @@ pub(super) use crate::causes::frames::{own_frames, title};
 #[derive(Clone, Debug)]
 pub(crate) struct Party {
     pub(crate) id: PartyId,
-    /// Name that the program gave to it, else its number.
+    /// Name that the program gave to the party, else its number.
     pub(crate) name: String,
     /// The innermost method of the program.
     pub(crate) place: Option<String>,
     /// The method of the program that called it.
     pub(crate) caller: Option<String>,
-    /// What the innermost method of the program calls, where it runs: a function of a library, or in C.
+    /// The function of a library or in C that the innermost method of the program calls.
     pub(crate) callee: Option<String>,
-    /// What it does, if it waits for nobody in the process.
+    /// Its activity, if it waits for nobody in the process.
     pub(crate) activity: Option<Activity>,
     /// Whether it is the first thread of the program, which starts others and waits for them.
     pub(crate) main: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Party {
     /// Processor time that it used, in milliseconds.
     pub(crate) cpu_ms: Option<u64>,
     pub(crate) wait: Option<WaitFact>,
-    /// What does not go on while it runs.
+    /// What makes no progress while the party runs.
     pub(crate) serves: Option<&'static str>,
     /// File and line of the innermost method of the program.
     pub(crate) source: Option<String>,
@@ -47,12 +47,12 @@ pub(crate) struct Party {
 }
 
 impl Party {
-    /// Whether it runs code of the program. A thread that does not is idle.
+    /// Whether the party runs code of the program. Otherwise it is idle.
     pub(crate) fn works(&self) -> bool {
         self.place.is_some()
     }
 
-    /// What it does, in words: `is in a socket read (recv) in Feed.next ← Feed.run`.
+    /// Returns the activity in words: `is in a socket read (recv) in Feed.next ← Feed.run`.
     pub(crate) fn doing(&self) -> String {
         let activity = self.activity.map(Activity::words);
         match (activity, &self.place) {
@@ -66,7 +66,7 @@ impl Party {
         }
     }
 
-    /// The innermost method, and its caller.
+    /// Returns the innermost method and its caller.
     pub(crate) fn stack(&self) -> String {
         match (&self.place, &self.caller) {
             (Some(place), Some(caller)) => format!("{place} ← {caller}"),
@@ -84,7 +84,7 @@ pub(crate) struct DueObjects {
     pub(crate) types: Vec<(String, u64)>,
 }
 
-/// Everything that the rules on waits know.
+/// Facts for all rules on waits.
 #[derive(Debug, Default)]
 pub(crate) struct Scene {
     pub(crate) parties: Vec<Party>,
@@ -94,7 +94,7 @@ pub(crate) struct Scene {
     pub(crate) labels: HashMap<Addr, String>,
     /// Rings of blocks that running threads follow, in words, by thread ID.
     pub(crate) rings: HashMap<u32, String>,
-    /// Number of threads whose managed frames have no names above the program's own.
+    /// Number of threads with managed frames without names above the program's own.
     pub(crate) blind: u64,
     /// Objects whose finalizers are due.
     pub(crate) due: Option<DueObjects>,
@@ -106,7 +106,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Makes parties of threads, with what the runtimes and the native locks say of their waits.
+    /// Makes parties of threads, with their waits from the runtimes and the native locks.
     pub(crate) fn of_threads(
         threads: &[ThreadRow],
         facts: &[&dyn WaitFacts],
@@ -174,7 +174,7 @@ impl Scene {
         Scene { parties, executors, requests, by_id, ..Scene::default() }
     }
 
-    /// Objects that findings may name.
+    /// Returns the objects that findings may name.
     pub(crate) fn objects(&self) -> Vec<Addr> {
         let awaited = self.parties.iter().filter_map(|party| Some(party.wait.as_ref()?.object));
         let pools = self.executors.iter().map(|pool| pool.object);
@@ -184,7 +184,7 @@ impl Scene {
         all
     }
 
-    /// Threads that run code of the program.
+    /// Returns the threads that run code of the program.
     pub(crate) fn running(&self) -> impl Iterator<Item = u32> {
         let runs = self.parties.iter().filter(|party| party.activity == Some(Activity::Runs) && party.works());
         runs.filter_map(|party| match party.id {
@@ -197,7 +197,7 @@ impl Scene {
         self.parties.get(node as usize)
     }
 
-    /// The executor that is this node.
+    /// Returns the executor of this node.
     pub(crate) fn pool(&self, node: NodeId) -> Option<&Executor> {
         self.executors.get((node as usize).checked_sub(self.parties.len())?)
     }
@@ -206,13 +206,13 @@ impl Scene {
         self.by_id.get(&id).copied()
     }
 
-    /// The wait graph. A pool waits for any of its workers.
+    /// Returns the wait graph. A pool waits for any of its workers.
     pub(crate) fn graph(&self) -> WaitGraph {
         let of_party = |party: &Party| {
             let Some(wait) = party.wait.as_ref().filter(|wait| party.works() || wait.relation == HELD) else {
                 return Edges::default();
             };
-            // Who waits for its own end means to stay.
+            // A party that joins itself waits on purpose, as some main threads do.
             let joins_itself = |owner: &&WaitOwner| wait.relation == JOINED && owner.party == party.id;
             let owners = wait.owners.iter().filter(|owner| !joins_itself(owner));
             let to = owners.filter_map(|owner| self.node(owner.party)).collect();
@@ -226,7 +226,7 @@ impl Scene {
         WaitGraph::new(self.parties.iter().map(of_party).chain(self.executors.iter().map(of_pool)).collect())
     }
 
-    /// What a wait is for, in the program's words.
+    /// Names the object of a wait, in the program's words.
     pub(crate) fn noun(&self, wait: &WaitFact) -> String {
         let of_object = || match (self.labels.get(&wait.object), &wait.r#type) {
             (Some(label), _) => label.clone(),
@@ -240,7 +240,7 @@ impl Scene {
         }
     }
 
-    /// The name of an executor.
+    /// Returns the name of an executor.
     pub(crate) fn pool_name(&self, pool: &Executor) -> String {
         match self.labels.get(&pool.object) {
             Some(label) => label.clone(),
@@ -250,13 +250,13 @@ impl Scene {
     }
 }
 
-/// The relation of a thread that somebody waits for.
+/// The relation between a thread and the threads that wait for its end.
 pub(crate) const JOINED: &str = "joined";
 
-/// The relation of a thing and whoever has borrowed it.
+/// The relation between a resource and the party that has borrowed it.
 pub(crate) const LENT: &str = "lent";
 
-/// The relation of a lock and its owner.
+/// The relation between a lock and its owner.
 pub(crate) const HELD: &str = "held";
 
 pub(super) fn of_task(task: TaskFact) -> Party {
@@ -265,7 +265,7 @@ pub(super) fn of_task(task: TaskFact) -> Party {
     Party { place, caller, activity, wait, detail, ..Party::new(PartyId::Task(task.address), name) }
 }
 
-/// The word for parties of a kind.
+/// Returns the noun for a party of its kind.
 pub(crate) fn word(party: &Party) -> &'static str {
     match party.id {
         _ if party.detail.is_some() => party.detail.as_ref().map_or("task", |detail| detail.word),
@@ -274,14 +274,14 @@ pub(crate) fn word(party: &Party) -> &'static str {
     }
 }
 
-/// Name of a native thread, which it has from its creator unless it was given another.
+/// Returns the name of a native thread. A thread inherits its creator's name unless it gets another.
 fn system_name(thread: &ThreadRow) -> Option<&str> {
     let is_native = thread.managed_name.is_none() && thread.managed_id.is_none();
     thread.name.as_deref().filter(|name| is_native && !name.is_empty())
 }
 
 impl Party {
-    /// A party of which only the name is known.
+    /// Creates a party of which only the name is known.
     pub(super) fn new(id: PartyId, name: String) -> Party {
         Party {
             id,
@@ -300,7 +300,7 @@ impl Party {
         }
     }
 
-    /// The name, with the number by which tools select the thread: several may have one name.
+    /// Returns the name with the number by which tools select the thread, because several may have one name.
     pub(super) fn full_name(&self) -> String {
         match self.id {
             PartyId::Thread(tid) if self.name != format!("thread {tid}") => format!("{} ({tid})", self.name),
@@ -332,7 +332,7 @@ pub(crate) fn names(parties: &[&Party]) -> String {
     if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
 }
 
-/// What a party waits for, and the program's function in which it waits.
+/// The object that a party waits for, and the program's function in which it waits.
 type WhatAndWhere<'a> = (String, Option<&'a str>);
 
 /// Groups waiters by what they wait for and where: `7 threads wait for A in B.c (x, y …)`.

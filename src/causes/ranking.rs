@@ -7,21 +7,21 @@ use crate::report::{Finding, Severity};
 /// A family of findings. Its position in [`RANKING`] is its rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
-    /// A runtime that could not be read: the other findings lack what it knows.
+    /// A runtime that could not be read, so the other findings lack its facts.
     Unread,
     /// The process ended itself, or its memory is damaged.
     Crash,
-    /// Parties wait for each other.
+    /// Parties that wait for each other.
     Deadlock,
-    /// All workers of a pool wait for its own queue.
+    /// A pool whose workers all wait for its own queue.
     StarvedPool,
-    /// A party holds what others wait for, and does not go on.
+    /// A blocked party that others wait for.
     BlockedHolder,
-    /// A resource is at its limit.
+    /// A resource at its limit.
     Exhausted,
     /// Requests that are not answered.
     Requests,
-    /// An allocation failed.
+    /// A failed allocation.
     OutOfMemory,
     /// Memory that nothing refers to and nothing frees.
     Lost,
@@ -113,20 +113,20 @@ const FAMILIES: &[(&str, Family, Severity)] = &[
     ("empty-collections", Family::Sizing, Severity::Info),
     ("malloc-mostly-free", Family::Sizing, Severity::Info),
     ("running", Family::Running, Severity::Info),
-    // The core is incomplete, so every other finding may be.
+    // The core is incomplete, so other findings may be incomplete too.
     ("truncated", Family::Note, Severity::Warning),
     ("no-problem", Family::Verdict, Severity::Info),
     ("not-judged", Family::Verdict, Severity::Info),
 ];
 
-/// Findings on mechanisms: they explain memory better than its holder does.
+/// Findings on mechanisms. They explain memory better than its holder does.
 pub(crate) const MECHANISMS: [&str; 3] = ["timers", "listeners", "async-chains"];
 
-/// Minimum share of the live bytes, in percent, and minimum bytes, of one holder without a bound to be a warning.
+/// Minimum size of one holder without a bound for a warning: as a share of the live bytes in percent, and in bytes.
 pub(crate) const HOLDER_SHARE: u64 = 30;
 pub(crate) const HOLDER_BYTES: u64 = 16 << 20;
 
-/// Severity of one holder without a bound. `live`: live bytes of the managed heap.
+/// Returns the severity of one holder without a bound. `live`: live bytes of the managed heap.
 pub(crate) fn of_holder(bytes: u64, live: u64) -> Severity {
     let large = bytes >= HOLDER_BYTES && bytes.saturating_mul(100) >= live.saturating_mul(HOLDER_SHARE);
     if large { Severity::Warning } else { Severity::Info }
@@ -137,7 +137,7 @@ pub(crate) fn family(id: &str) -> Family {
     FAMILIES.iter().find(|(of, ..)| *of == id).map_or(Family::Note, |row| row.1)
 }
 
-/// The highest severity of a finding, by its id. A note says how large something is, which is no fault.
+/// Returns the highest severity of a finding, by its id. A note only reports a size, which is no fault.
 fn cap(id: &str) -> Severity {
     FAMILIES.iter().find(|(of, ..)| *of == id).map_or(Severity::Info, |row| row.2)
 }
@@ -149,7 +149,7 @@ pub(crate) fn judge(findings: &mut [Finding]) {
     }
 }
 
-/// Share of all bytes below which information on memory is a note. Without a share nothing says that it matters.
+/// Share of all bytes below which a finding on memory is a note. A finding without a share is a note too.
 const SMALL: f64 = 0.05;
 
 fn is_small(f: &Finding) -> bool {
@@ -159,30 +159,30 @@ fn is_small(f: &Finding) -> bool {
 /// Blocks described by their size alone.
 const NAMELESS: [&str; 3] = ["malloc-equal-blocks", "malloc-large-block", "anonymous-blocks"];
 
-/// Bytes up to which findings on nameless blocks come after those on native memory with an owner: twice the largest of
-/// these, because it is most of the same memory.
+/// Returns the bytes up to which findings on nameless blocks rank after findings on native memory with an owner. This
+/// is twice the largest of the latter: such blocks are mostly the same memory.
 fn shadowed(findings: &[Finding]) -> u64 {
     let named = findings.iter().filter(|f| family(f.id) == Family::Native && !NAMELESS.contains(&f.id));
     named.filter(|f| f.id != "native-buffers").filter_map(|f| f.bytes).max().unwrap_or(0).saturating_mul(2)
 }
 
-/// Bytes up to which holders come after mechanisms: twice what the largest mechanism retains, because it is most of the
-/// same memory.
+/// Returns the bytes up to which holders rank after mechanisms. This is twice what the largest mechanism retains: such
+/// a holder has mostly the same memory.
 fn explained(findings: &[Finding]) -> u64 {
     let of = findings.iter().filter(|f| MECHANISMS.contains(&f.id)).filter_map(|f| f.bytes).max();
     of.unwrap_or(0).saturating_mul(2)
 }
 
-/// Sorts by severity, then family, then bytes. `weight`: the bytes that count. `last`: findings that a user can do
-/// little about, last among notes. Equal findings keep their order.
+/// Sorts by severity, then family, then bytes. `weight`: the bytes of a finding. `last`: findings on which a user has
+/// little influence, last among notes. Equal findings keep their order.
 pub(crate) fn sort(findings: &mut [Finding], weight: impl Fn(&Finding) -> u64, last: impl Fn(&Finding) -> bool) {
     let shadowed = shadowed(findings);
     let explained = explained(findings);
     findings.sort_by_key(|f| {
-        // What is not exhausted is only counted.
+        // A resource that is not exhausted is only a note.
         let family = match family(f.id) {
             Family::Exhausted if f.severity == Severity::Info => Family::Note,
-            // Calls that never end are wrong however little they retain.
+            // Calls that never end are a fault, however little memory they retain.
             Family::Retained if f.id == "async-chains" => Family::Retained,
             Family::Lost | Family::Retained | Family::Native | Family::Sizing if is_small(f) => Family::Note,
             family => family,
@@ -249,7 +249,7 @@ mod tests {
         };
         let all = vec![with("malloc-equal-blocks", 80), with("native-owner", 50)];
         assert_eq!(ids(all), ["native-owner", "malloc-equal-blocks"]);
-        // Blocks of which most are other memory.
+        // Most of these blocks are other memory than the owner's.
         let all = vec![with("native-owner", 50), with("malloc-equal-blocks", 101)];
         assert_eq!(ids(all), ["malloc-equal-blocks", "native-owner"]);
     }

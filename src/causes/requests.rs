@@ -1,4 +1,4 @@
-//! Requests in flight and busy pools: what those who serve them do, and who waits behind.
+//! Requests in flight and busy pools: the activity of the parties that serve them, and the queue behind them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,22 +12,22 @@ use crate::runtimes::api::{Executor, PartyId, RequestSet};
 use crate::sums::SaturatingSum;
 use crate::units::{count, exact};
 
-/// What most of some parties do, with their number, and whether they go on.
+/// Activity of most parties of a group, with their number, and how many are blocked.
 struct Doing {
     text: String,
-    /// Whether none of them goes on.
+    /// Whether all of them are blocked.
     all_blocked: bool,
-    /// Number of those that do not go on.
+    /// Number of blocked parties.
     blocked: usize,
     place: Option<String>,
 }
 
-/// The threads of these IDs.
+/// Returns the nodes of threads, by thread ID.
 fn nodes_of(scene: &Scene, threads: &[u32]) -> Vec<NodeId> {
     threads.iter().filter_map(|tid| scene.node(PartyId::Thread(*tid))).collect()
 }
 
-/// The tasks that serve requests.
+/// Returns the tasks that serve requests.
 pub(super) fn tasks_of(scene: &Scene, set: &RequestSet) -> Vec<NodeId> {
     set.tasks.iter().filter_map(|task| scene.node(PartyId::Task(*task))).collect()
 }
@@ -70,10 +70,10 @@ fn what_they_do(scene: &Scene, graph: &WaitGraph, nodes: &[NodeId]) -> Option<Do
     (!nodes.is_empty()).then_some(Doing { text, all_blocked, blocked: stuck, place })
 }
 
-/// Maximum number of groups described of the parties of one pool or server.
+/// Maximum number of activities described for one pool or server.
 const DOINGS: usize = 3;
 
-/// Number of tasks in a pool's queue, and the most frequent kinds of them.
+/// Returns the number of tasks in a pool's queue, and the most frequent kinds of them.
 pub(super) fn queue_text(pool: &Executor) -> (u64, String) {
     let queued: u64 = pool.queued.iter().map(|(_, count)| *count).saturating_sum();
     let kinds: Vec<String> =
@@ -81,7 +81,7 @@ pub(super) fn queue_text(pool: &Executor) -> (u64, String) {
     (queued, kinds.join(", "))
 }
 
-/// A pool whose workers are all busy while tasks wait.
+/// Reports a pool whose workers are all busy while tasks wait.
 pub(super) fn busy_pool(scene: &Scene, graph: &WaitGraph, pool: &Executor) -> Option<Finding> {
     let (queued, kinds) = queue_text(pool);
     let full = !pool.workers.is_empty() && pool.busy.len() >= pool.workers.len() && queued > 0;
@@ -102,7 +102,7 @@ pub(super) fn busy_pool(scene: &Scene, graph: &WaitGraph, pool: &Executor) -> Op
     Some(finding.known(Confidence::Exact).more("threads --group").fingerprinted(place.unwrap_or_default()))
 }
 
-/// Requests in flight, where their threads are, and what is queued behind them.
+/// Reports requests in flight, where their threads are, and what is queued behind them.
 pub(super) fn requests(scene: &Scene, graph: &WaitGraph, set: &RequestSet) -> Option<Finding> {
     if set.count == 0 {
         return None;
@@ -133,7 +133,7 @@ pub(super) fn requests(scene: &Scene, graph: &WaitGraph, set: &RequestSet) -> Op
     let text = format!("{} in flight ({}{routes}): {}.{behind}", count(set.count, "request"), set.kind, doing.text);
     let severe = match tasks.as_slice() {
         [] => doing.all_blocked && set.count as usize >= WAITERS,
-        // A busy server has some that go on.
+        // In a busy server, some tasks make progress.
         _ => doing.blocked >= LIKELY_WAITERS && doing.blocked.saturating_mul(2) >= nodes.len(),
     };
     let severity = if severe { Severity::Warning } else { Severity::Info };
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn requests_that_wait_for_one_of_them_are_one_finding_without_their_routes() {
-        // Three wait for a place that the first has, which waits for an answer that nobody gives.
+        // Three wait for a place that the first owns. The first waits for an answer that nobody gives.
         let promise = WaitFact { object: Addr::new(0x1000), r#type: Some("Answer".into()), ..WaitFact::default() };
         let place = WaitFact {
             object: Addr::new(0x2000),
@@ -206,7 +206,7 @@ mod tests {
         let late = WaitFact { soon: false, ..soon.clone() };
         let severities = |waits| of_requests(waits).iter().map(|f| (f.id, f.severity)).collect::<Vec<_>>();
         assert_eq!(severities(vec![Some(soon.clone()), Some(soon.clone()), None]), [("requests", Severity::Info)]);
-        // Two of many do not go on, and then three of five.
+        // First two of many are blocked, then three of five.
         let mut waits = vec![Some(soon); 3];
         waits.extend(vec![Some(late.clone()); 2]);
         assert_eq!(severities(waits.clone())[0], ("requests", Severity::Info));

@@ -1,4 +1,4 @@
-//! Threads that run, and what threads do to the objects of other findings.
+//! Running threads, and how threads use objects of other findings.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,7 +12,8 @@ use crate::units::count;
 /// Maximum number of findings.
 const MOST: usize = 4;
 
-/// Threads that run code of the program, by its innermost method. One core does not show whether they loop or work.
+/// Reports threads that run code of the program, by its innermost method. One core does not show whether they loop or
+/// work.
 pub(super) fn running(scene: &Scene) -> Vec<Finding> {
     let mut by_place: BTreeMap<&str, Vec<&Party>> = BTreeMap::new();
     for party in scene.parties.iter().filter(|party| party.activity == Some(Activity::Runs)) {
@@ -50,7 +51,7 @@ pub(super) fn running(scene: &Scene) -> Vec<Finding> {
     out
 }
 
-/// A thread in a synchronous call, while the loop that it serves waits.
+/// Reports a thread in a synchronous call while the loop that it serves waits.
 fn blocked_loop(party: &Party) -> Option<Finding> {
     let what = party.serves.filter(|_| party.activity != Some(Activity::Runs))?;
     let place = party.place.as_ref()?;
@@ -66,21 +67,21 @@ fn blocked_loop(party: &Party) -> Option<Finding> {
     Some(finding.known(Confidence::Derived).more("threads --group").fingerprinted(place))
 }
 
-/// What all of these threads call, where it is one thing.
+/// Returns the function that all of these threads call. Empty if there is no single one.
 fn callee(parties: &[&Party]) -> String {
     let first = parties.first().and_then(|party| party.callee.as_ref());
     let all = first.filter(|_| parties.iter().all(|party| party.callee.as_ref() == first));
     all.map_or_else(String::new, |callee| format!("{callee}, called by "))
 }
 
-/// Processor time of threads, if the core has it.
+/// Returns the processor time of threads, if the core has it.
 pub(super) fn cpu(parties: &[&Party]) -> String {
     let sum = parties.iter().try_fold(0_u64, |sum, party| Some(sum.saturating_add(party.cpu_ms?)));
     let sum = sum.filter(|sum| *sum > 0);
     sum.map_or_else(String::new, |ms| format!(", after {:.1} s of processor time", ms as f64 / 1000.0))
 }
 
-/// Adds to a finding on values of a thread-local variable whose threads have them, and whether these are idle.
+/// Adds to a finding on a thread-local variable's values which threads have them, and whether these are idle.
 pub(super) fn add_threads(scene: &Scene, finding: &mut Finding, tids: &[u32]) {
     let parties: Vec<&Party> = tids.iter().filter_map(|tid| scene.party(scene.node(PartyId::Thread(*tid))?)).collect();
     let idle = parties.iter().filter(|party| !party.works()).count();
@@ -97,8 +98,8 @@ pub(super) fn add_threads(scene: &Scene, finding: &mut Finding, tids: &[u32]) {
     finding.text.push_str(&format!(" They belong to {threads} ({}){idle}.", names(&parties)));
 }
 
-/// Adds to a finding on a collection which of its users does not go on: a consumer that is stuck. `tasks`: the tasks that
-/// use it, with what they wait for.
+/// Adds to a finding on a collection which of its users are stuck, such as a consumer. `tasks`: the tasks that use it,
+/// with what they wait for.
 pub(super) fn add_users(scene: &Scene, finding: &mut Finding, users: &[u32], tasks: Vec<TaskFact>) {
     let mut texts: Vec<(String, String, usize)> = Vec::new();
     for task in tasks {

@@ -1,15 +1,15 @@
-//! A managed heap that is mostly free: how much, and the setting that keeps it.
+//! A managed heap that is mostly free: how much, and which setting keeps it committed.
 
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
 use crate::units::round;
 
-/// Minimum size of a heap, in bytes, and minimum free share of it in percent, to be reported.
+/// Minimum size of a heap in bytes, and minimum free share in percent, for a finding.
 const LARGE: u64 = 48 << 20;
 const FREE: u64 = 70;
 
-/// The finding on a heap of `committed` bytes, of which objects use `used` and live ones `live`. `setting`: what keeps
-/// it committed.
+/// Returns the finding on a heap of `committed` bytes, of which objects use `used` and live ones `live`. `setting`: the
+/// setting that keeps it committed.
 pub(crate) fn sizing(committed: u64, used: u64, live: Option<u64>, setting: Option<&str>) -> Option<Finding> {
     let free = committed.saturating_sub(used);
     if committed < LARGE || free.saturating_mul(100) < committed.saturating_mul(FREE) {

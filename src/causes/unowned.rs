@@ -1,4 +1,4 @@
-//! Groups that wait for an object without a known owner, and what is known of those who may have it.
+//! Groups that wait for an object without a known owner, and the parties that may own it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,17 +13,17 @@ use crate::report::{Finding, Severity};
 use crate::runtimes::api::{Activity, WaitFact};
 use crate::units::count;
 
-/// Minimum number of threads that wait for one object without an owner, to be reported.
+/// Minimum number of threads that wait for one object without an owner, for a finding.
 const GROUP: usize = 2;
 
-/// Groups of threads that wait for an object that nobody is known to own.
+/// Returns findings on groups of threads that wait for an object without a known owner.
 pub(super) fn without_owner(scene: &Scene, reported: &BTreeSet<NodeId>) -> Vec<Finding> {
-    // Futures of one registry are different objects with one name.
+    // Group by name: futures of one registry are different objects with one name.
     let mut by_object: BTreeMap<String, Vec<NodeId>> = BTreeMap::new();
     for (node, party) in (0..).zip(&scene.parties) {
         let is = |wait: &&WaitFact| wait.owners.is_empty() && !wait.idle && !wait.soon && wait.relation != JOINED;
         let Some(wait) = party.wait.as_ref().filter(is) else { continue };
-        // Whoever waits for a lock of nobody waits forever, even the only thread.
+        // A wait for a lock whose owner has ended never ends, so it counts even for the main thread.
         if party.works() && !reported.contains(&node) && (!party.main || wait.owner_ended) {
             by_object.entry(scene.noun(wait)).or_default().push(node);
         }
@@ -63,7 +63,7 @@ pub(super) fn without_owner(scene: &Scene, reported: &BTreeSet<NodeId>) -> Vec<F
     all.iter().take(MOST).filter_map(of_group).collect()
 }
 
-/// What is known of a semaphore whose number of permits is not: it may be a signal that is still to come.
+/// Sentence on a semaphore with an unknown number of permits. It may be used as a signal that is still to come.
 const NO_PERMIT: &str =
     "; no permit is free, and no owner of one was found: permits were not given back, or are yet to be released";
 
@@ -71,14 +71,14 @@ fn is_semaphore(wait: &WaitFact) -> bool {
     wait.r#type.as_deref().is_some_and(|kind| kind.contains("Semaphore"))
 }
 
-/// What a semaphore without a free place and without anyone who has one looks like.
+/// Returns the sentence on a semaphore without a free place whose owners are not found.
 fn lost_places(places: u32) -> String {
     let all =
         if places == 1 { "its only place is taken".to_owned() } else { format!("all its {places} places are taken") };
     format!("; {all}, and no owner of one was found: likely a path that fails or returns without giving it back")
 }
 
-/// What others do that came from the same method as those who wait: they may have what is awaited.
+/// Returns a sentence on parties from the same method as the waiters: one of them may own the awaited object.
 fn others_of_method(scene: &Scene, waiters: &[NodeId]) -> String {
     let callers: BTreeSet<&str> = waiters
         .iter()
@@ -95,10 +95,11 @@ fn others_of_method(scene: &Scene, waiters: &[NodeId]) -> String {
     meanwhile(parties, &format!(" of {caller}"), |party| end_text(scene, party))
 }
 
-/// Objects without an owner that count a resource. A thread that is busy may have what the others wait for.
+/// Objects without an owner that count a resource. A busy thread may own what the others wait for.
 const COUNTED: [&str; 2] = [CONDITION, "sem_t"];
 
-/// What other threads do outside of the process, while some wait for such an object: they may have what is awaited.
+/// Returns a sentence on threads that are busy outside of the process, if the wait is for such an object: one of them
+/// may own it.
 fn others(scene: &Scene, wait: &WaitFact) -> String {
     if !wait.r#type.as_deref().is_some_and(|kind| COUNTED.contains(&kind)) {
         return String::new();
@@ -110,8 +111,8 @@ fn others(scene: &Scene, wait: &WaitFact) -> String {
     meanwhile(scene.parties.iter().filter(is), "", Party::doing)
 }
 
-/// What most of some parties do, as a sentence with a space before it. Empty if there is none. `of` follows their
-/// number.
+/// Returns a sentence on the activity of most of some parties, with a space before it. Empty if there are no parties.
+/// `of` follows their number.
 fn meanwhile<'s>(parties: impl Iterator<Item = &'s Party>, of: &str, doing: impl Fn(&Party) -> String) -> String {
     let mut by_text: BTreeMap<String, Vec<&Party>> = BTreeMap::new();
     for party in parties {

@@ -4,7 +4,8 @@ use crate::causes::ranking::{self, Family, HOLDER_BYTES, HOLDER_SHARE};
 use crate::report::{Finding, Severity};
 use crate::units::round;
 
-/// The finding that closes the list. `None` if another finding is a warning. `missing`: what was not read, in words.
+/// Returns the finding that closes the list. `None` if another finding is a warning. `missing`: what was not read, in
+/// words.
 pub(crate) fn verdict(findings: &[Finding], missing: &[String]) -> Option<Finding> {
     if findings.iter().any(|finding| finding.severity > Severity::Info) {
         return None;

@@ -1,40 +1,40 @@
-//! The wait graph: who can never go on, and whom everybody else waits for in the end.
+//! The wait graph: which nodes can never make progress, and where the waits of the others end.
 //!
-//! All passes are linear in nodes and edges. A pool is a node of its own, so that a thousand tasks that wait for any of
-//! a hundred workers have a thousand edges.
+//! All passes are linear in nodes and edges. A pool is a node of its own. So if a thousand tasks wait for any of a
+//! hundred workers, there are a thousand edges.
 
 use crate::runtimes::api::WaitNeeds;
 
 /// Number of a node.
 pub(crate) type NodeId = u32;
 
-/// What one node waits for.
+/// The nodes that one node waits for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Edges {
-    /// Nodes that can end the wait. Empty if the node waits for nobody that is known.
+    /// Nodes that can end the wait. Empty if no such node is known.
     pub(crate) to: Vec<NodeId>,
-    /// How many of them must act.
+    /// Whether all of these nodes must act, or any.
     pub(crate) needs: WaitNeeds,
-    /// Whether memory records all of this.
+    /// Whether all of this is recorded in memory.
     pub(crate) exact: bool,
 }
 
-/// The graph, with what follows from it.
+/// The graph, with the results of its analysis.
 #[derive(Debug, Default)]
 pub(crate) struct WaitGraph {
     edges: Vec<Edges>,
-    /// Whether a node can never go on.
+    /// Whether each node can never make progress.
     stuck: Vec<bool>,
     /// Cycle of each stuck node: index into `cycles`. `None` if it only waits behind one.
     cycle_of: Vec<Option<u32>>,
     /// Members of each cycle.
     pub(crate) cycles: Vec<Vec<NodeId>>,
-    /// The node that each node waits for in the end: itself if it waits for nobody.
+    /// The node at which each node's waits end: itself if it waits for nobody.
     root: Vec<NodeId>,
 }
 
 impl WaitGraph {
-    /// Computes everything. `edges` has one entry per node; targets outside of it are ignored.
+    /// Analyses the graph. `edges` has one entry per node; targets outside of it are ignored.
     pub(crate) fn new(mut edges: Vec<Edges>) -> WaitGraph {
         let count = edges.len() as u32;
         for edge in &mut edges {
@@ -46,17 +46,17 @@ impl WaitGraph {
         WaitGraph { edges, stuck, cycle_of, cycles, root }
     }
 
-    /// Whether the node can never go on.
+    /// Whether the node can never make progress.
     pub(crate) fn is_stuck(&self, node: NodeId) -> bool {
         self.stuck.get(node as usize).copied().unwrap_or(false)
     }
 
-    /// The cycle that the node is a member of.
+    /// Returns the index of the cycle that contains the node.
     pub(crate) fn cycle(&self, node: NodeId) -> Option<u32> {
         self.cycle_of.get(node as usize).copied().flatten()
     }
 
-    /// The nodes that can end the node's wait.
+    /// Returns the nodes that can end the node's wait.
     pub(crate) fn targets(&self, node: NodeId) -> &[NodeId] {
         self.edges.get(node as usize).map(|edge| edge.to.as_slice()).unwrap_or_default()
     }
@@ -66,16 +66,16 @@ impl WaitGraph {
         self.edges.get(node as usize).is_some_and(|edge| edge.exact)
     }
 
-    /// The node that this one waits for in the end. For stuck nodes, a member of a cycle.
+    /// Returns the node at which this node's waits end. For stuck nodes, a member of a cycle.
     pub(crate) fn root(&self, node: NodeId) -> NodeId {
         self.root.get(node as usize).copied().unwrap_or(node)
     }
 }
 
-/// Marks the nodes that can never go on: removes whoever can, until nobody is removed.
+/// Marks nodes that can never make progress: removes nodes that can, until none is left to remove.
 fn stuck(edges: &[Edges]) -> Vec<bool> {
     let mut stuck: Vec<bool> = edges.iter().map(|edge| !edge.to.is_empty()).collect();
-    // Waits of others for each node.
+    // For each node, the nodes that wait for it.
     let mut waiters: Vec<Vec<NodeId>> = vec![Vec::new(); edges.len()];
     let mut left: Vec<usize> = Vec::with_capacity(edges.len());
     for (node, edge) in (0..).zip(edges) {
@@ -106,7 +106,7 @@ fn stuck(edges: &[Edges]) -> Vec<bool> {
     stuck
 }
 
-/// Strongly connected components of the stuck nodes with an edge inside (Tarjan 1972, without recursion).
+/// Finds strongly connected components of the stuck nodes with an edge inside (Tarjan 1972, without recursion).
 fn cycles(edges: &[Edges], stuck: &[bool]) -> (Vec<Option<u32>>, Vec<Vec<NodeId>>) {
     const NEW: u32 = u32::MAX;
     let count = edges.len();
@@ -168,7 +168,7 @@ fn set<T>(list: &mut [T], node: NodeId, value: T) {
     }
 }
 
-/// Follows each node to the one that it waits for in the end. Nodes on the way are not followed again.
+/// Follows each node to the one at which its waits end. Results are reused for nodes on the way.
 fn roots(edges: &[Edges], stuck: &[bool]) -> Vec<NodeId> {
     const UNKNOWN: u32 = u32::MAX;
     let count = edges.len();
@@ -187,9 +187,9 @@ fn roots(edges: &[Edges], stuck: &[bool]) -> Vec<NodeId> {
             let to = edges.get(at as usize).map(|edge| edge.to.as_slice()).unwrap_or_default();
             let fresh = |to: &&NodeId| !on_path.get(**to as usize).copied().unwrap_or(true);
             let waits = |to: &&NodeId| edges.get(**to as usize).is_some_and(|edge| !edge.to.is_empty());
-            // A stuck node is followed to the others that keep it stuck.
+            // From a stuck node, follow only nodes that keep it stuck.
             let same = |to: &&NodeId| !is_stuck || stuck.get(**to as usize).copied().unwrap_or(false);
-            // One of several is enough: the first that can go on. All are needed: the first that cannot.
+            // If any target is enough, prefer the first without a wait. If all are needed, prefer the first that waits.
             let any = edges.get(at as usize).is_some_and(|edge| edge.needs == WaitNeeds::Any);
             let best = to.iter().filter(fresh).filter(same).find(|to| waits(to) != any);
             match best.or_else(|| to.iter().filter(same).find(fresh)) {

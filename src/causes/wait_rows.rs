@@ -1,4 +1,4 @@
-//! Waits of threads, as `threads` shows them, as facts of the wait graph.
+//! Converts the waits that `threads` shows into facts for the wait graph.
 
 use crate::causes::deadlocks::INITIALISED;
 use crate::causes::parties::{HELD, JOINED};
@@ -11,7 +11,7 @@ pub(super) fn sleeps(row: &WaitRow) -> bool {
     row.kind == WaitKind::Sleep
 }
 
-/// The wait of a row. Without an owner nobody is known who ends it.
+/// Returns the wait of a row. Without an owner, nobody is known who can end it.
 pub(super) fn of_row(row: &WaitRow) -> WaitFact {
     let by_thread = |tid, confidence| WaitOwner { party: PartyId::Thread(tid), confidence };
     let named = row.owner.as_ref().and_then(|owner| {

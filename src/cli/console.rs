@@ -1,7 +1,7 @@
 //! Standard error. Only a thread of its own writes to it.
 //!
-//! A terminal may stop taking text (Ctrl-S, a dead ssh connection), and so may a pipe. Text is put into a queue, so that
-//! a process which is stopped meanwhile does not wait for it.
+//! A terminal may stop taking text (Ctrl-S, a dead ssh connection), and so may a pipe. Text is put into a queue, so
+//! that a process which is stopped meanwhile does not wait for it.
 
 use std::io::{self, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -35,8 +35,8 @@ pub(crate) fn with(session: &'static Session<'static>, columns: usize, work: imp
     during(lent, work).1.text
 }
 
-/// Lends a core to `work`, or nothing, for a terminal of `columns` columns. Returns its result and what it wrote, messages
-/// apart from the answer.
+/// Lends a core to `work`, or nothing, for a terminal of `columns` columns. Returns its result and what it wrote,
+/// messages apart from the answer.
 #[cfg(any(feature = "mcp", feature = "prompt"))]
 pub(crate) fn split<R>(
     session: Option<&'static Session<'static>>,

@@ -135,9 +135,9 @@ fn padding_of_code_of_python() {
     }
 }
 
-/// src/vm/amd64/gmscpu.h of .NET 3.1: a LazyMachState has six captured registers at 16, six pointers to saved ones at
-/// 64, and at 112 a pointer to the return address, which is null until somebody unwound from there. It is 48 bytes into
-/// a HelperMethodFrame. A register that is no address is a value of the program.
+/// src/vm/amd64/gmscpu.h of .NET 3.1: a LazyMachState has six captured registers at 16, and six pointers to saved
+/// registers at 64. At 112 it has a pointer to the return address, which is null until somebody unwound from there. It
+/// is 48 bytes into a HelperMethodFrame. A register that is no address is a value of the program.
 #[test]
 fn registers_that_a_helper_of_dotnet_saved() {
     let found = none_is_left("dotnet31-kernel", |session| {

@@ -36,7 +36,7 @@ pub(super) struct Objects<'s> {
     pub(super) texts: Vec<(AddrRange, u8)>,
     /// Names: texts that stay.
     pub(super) named: Vec<NameAt>,
-    /// Indices of the heaps whose only valid addresses outside of reference fields are starts of objects.
+    /// Indices of heaps in which only starts of objects are valid addresses, outside of reference fields.
     pub(super) precise: Vec<usize>,
     /// Heaps that can't be walked well enough for any of this, in words.
     pub(super) given_up: Vec<String>,
@@ -57,7 +57,7 @@ impl<'s> Objects<'s> {
         known.peek().is_some() && !known.any(|heap| heap.starts.covers(Addr::new(value)))
     }
 
-    /// Returns the object that replaces the one at this address, if that one reveals a value.
+    /// Returns the replacement for the object at this address, if the object reveals a value.
     pub(super) fn substitute(&self, value: u64) -> Option<u64> {
         let (first, last) = self.substitute_bounds;
         if (first..=last).contains(&value) { self.substitutes.get(&value).copied() } else { None }

@@ -64,7 +64,7 @@ pub(super) fn all(session: &Session<'_>) -> (ByteSet, Vec<AddrRange>) {
     guards.sort_unstable();
     for stack in &stacks.list {
         let Some(mut sp) = stack.sp else { continue };
-        // A signal may interrupt a handler, as often as signals are blocked one by one.
+        // A signal may interrupt a handler. This may happen once for each signal that the handler does not block.
         for _ in 0..crate::limits::MAX_NESTED_SIGNALS {
             let Some(frame) = signal_frames::find(&process.memory, arch, sp, stack.stack) else { break };
             for &(from, len) in signal_frames::shape(arch) {

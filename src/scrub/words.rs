@@ -151,7 +151,7 @@ impl<'a, 'p> Run<'a, 'p> {
         }
         let no_address = if is_pointer_like { plan.is_no_address(*word, used, before.after_text) } else { None };
         let pointer = is_pointer_like && no_address != Some(Rule::Numbers);
-        // A word that was read as a structure but reads as text was no structure, unless it was declared a name.
+        // If a word was read as a structure but looks like text, it was no structure, unless it was declared a name.
         let unnamed = keep & !masks.sure;
         let is_watched = plan.has(Rule::UnnamedTexts)
             && matches!(used, Use::Blocks | Use::Stack | Use::Data)

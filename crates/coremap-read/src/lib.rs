@@ -1,4 +1,5 @@
-//! The readers of coremap: core files and processes, images, allocators, managed runtimes, and what reports are made of.
+//! The readers of coremap: core files and processes, images, allocators, managed runtimes, and what reports are made
+//! of.
 //!
 //! This package is internal to `coremap`, whose commands are built on it. It is
 //! published with every release of coremap, at the same version, and its interface changes without notice. Use the

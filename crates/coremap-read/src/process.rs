@@ -333,8 +333,8 @@ impl Process {
         self.target.reads().enter(phase)
     }
 
-    /// Begins another question to an open process: its budget of work is new, and what the last answer excused counts
-    /// again. Warnings stay, because their causes do.
+    /// Begins another question to an open process. The budget of work is new, and warnings that the last answer excused
+    /// count again. Warnings stay, because their causes remain.
     #[doc(hidden)]
     pub fn begin_question(&self) {
         self.diag.excuse_nothing();
@@ -393,7 +393,7 @@ impl Process {
         }
     }
 
-    /// Warns about what a reader must know of how a running process was read.
+    /// Warns if the way in which a running process was read affects the answer.
     fn warn_of_stop(&self, stop: &StopReport) {
         if stop.lost {
             let message =
@@ -495,8 +495,8 @@ impl Process {
     }
 }
 
-/// Folders with files for names: those of the user, and the process's own files as it sees them, even in another
-/// container.
+/// Returns folders with files for names: the user's, and the process's own files as the process sees them, even in
+/// another container.
 #[cfg(target_os = "linux")]
 fn live_symbols(pid: u32, options: &Options) -> SymbolDirs {
     let root = PathBuf::from(format!("/proc/{pid}/root"));

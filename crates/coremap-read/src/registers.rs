@@ -78,7 +78,7 @@ impl Regs {
         Regs { arch, values: [0; COUNT], known: 0, signature }.with(ip, sp)
     }
 
-    /// Registers of another frame of the same thread, of which only these two are known.
+    /// Creates registers of another frame of the same thread. Only `ip` and `sp` are known.
     pub(crate) fn of_frame(&self, ip: Addr, sp: Addr) -> Regs {
         Regs { values: [0; COUNT], known: 0, ..*self }.with(ip, sp)
     }

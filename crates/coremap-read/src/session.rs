@@ -172,8 +172,8 @@ impl<'p> Session<'p> {
     }
 
     /// The marks of all runtimes on a thread's stacks, in the order in which the walk meets them. On one stack they are
-    /// in the order of addresses. Those on the stack of a signal handler precede those on the thread's own, which may be
-    /// lower.
+    /// in the order of addresses. Those on the stack of a signal handler precede those on the thread's own, which may
+    /// be lower.
     fn marks(&self, tid: u32) -> Vec<Mark> {
         let of = |runtime: &&dyn ManagedRuntime| runtime.threads().by_tid.get(&tid).cloned().unwrap_or_default();
         let mut marks: Vec<Mark> = self.runtimes().iter().flat_map(of).flat_map(|thread| thread.marks).collect();

@@ -1,4 +1,4 @@
-//! Bytes that a holder retains, but that are no reason to act: pages that were never written, and what a collection
+//! Bytes that a holder retains but that need no action: pages that were never written, and memory that a collection
 //! frees by itself.
 
 use crate::addr::AddrRange;
@@ -9,22 +9,22 @@ use crate::runtimes::graph::TreeNode;
 use crate::session::Session;
 use crate::sums::SaturatingSum;
 
-/// Minimum size of an object whose pages may never have been written, in bytes, and minimum bytes that a sentence mentions.
+/// Minimum size in bytes of an object that is checked for unwritten pages, and minimum bytes for a sentence.
 pub(crate) const LARGE: u64 = 64 << 10;
 
 /// Maximum number of objects measured.
 const MEASURED: usize = 1 << 20;
 
-/// Such bytes of one holder.
+/// Bytes of one holder that need no action.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Absent {
     /// Pages of large objects that take up no memory.
     pub(super) untouched: u64,
-    /// Bytes that the holder has only through soft references. A collection frees them before an allocation fails.
+    /// Bytes that the holder reaches only through soft references. A collection frees them before an allocation fails.
     pub(super) soft: u64,
 }
 
-/// Measures each holder. Its subtree is followed only where it is large.
+/// Measures each holder. Only large parts of its subtree are visited.
 pub(super) fn absent(session: &Session<'_>, namer: &Namer<'_, '_, '_, '_>, holders: &[Holder]) -> Vec<Absent> {
     let mut out = vec![Absent::default(); holders.len()];
     let mut large = Vec::new();
@@ -49,7 +49,7 @@ pub(super) fn absent(session: &Session<'_>, namer: &Namer<'_, '_, '_, '_>, holde
             open.extend(children.iter().map(|child| (*child, below_soft || is_soft)));
         }
     }
-    // Zeros that the runtime wrote itself are no sign.
+    // Zero pages prove nothing if the runtime itself clears objects.
     if namer.runtime.clears_objects() && with_rss(session).is_none() {
         return out;
     }
@@ -59,7 +59,7 @@ pub(super) fn absent(session: &Session<'_>, namer: &Namer<'_, '_, '_, '_>, holde
     out
 }
 
-/// Bytes of each group of objects that take up no memory. Objects of which that is not known count as written.
+/// Returns the bytes of each group of objects that take up no memory. Objects count as written if that is unknown.
 pub(crate) fn untouched(session: &Session<'_>, mut objects: Vec<(AddrRange, usize)>, groups: usize) -> Vec<u64> {
     objects.retain(|(range, _)| is_known(session, *range));
     objects.sort_unstable();
@@ -77,7 +77,7 @@ pub(crate) fn untouched(session: &Session<'_>, mut objects: Vec<(AddrRange, usiz
     out
 }
 
-/// How it is known that pages take up no memory.
+/// Returns the evidence that pages take up no memory.
 pub(crate) fn not_there(session: &Session<'_>) -> &'static str {
     match with_rss(session) {
         Some(_) => "is neither resident nor in swap",

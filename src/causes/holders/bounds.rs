@@ -1,16 +1,16 @@
-//! What bounds a collection: a number in it, or in its owner, that its length has reached.
+//! Limits of collections: a field of the collection or its owner with a number that its length has reached.
 
 use crate::addr::Addr;
 use crate::report::FieldRow;
 use crate::runtimes::api::ManagedRuntime;
 
-/// Words in the names of fields that limit a collection.
+/// Words in the names of fields that are limits.
 const WORDS: [&str; 6] = ["limit", "max", "capacity", "bound", "most", "cap"];
 
-/// The limit may be this much above the number of elements, in percent.
+/// Maximum excess of a limit over the number of elements, in percent.
 const ABOVE: u64 = 5;
 
-/// The field that limits `count` elements: in one of these objects, or a static field of their type.
+/// Returns the field that limits `count` elements: in one of these objects, or a static field of their type.
 pub(super) fn bound(runtime: &dyn ManagedRuntime, objects: &[Addr], count: u64) -> Option<String> {
     objects.iter().find_map(|at| {
         if let Some((name, limit)) = runtime.limit_of(*at).filter(|(_, limit)| is_reached(count, *limit)) {
@@ -29,7 +29,7 @@ fn limit(row: &FieldRow) -> Option<u64> {
     row.value.as_deref().filter(|_| named)?.parse().ok()
 }
 
-/// A number far above the count proves nothing.
+/// Whether a count has reached a limit. A limit far above the count proves nothing.
 fn is_reached(count: u64, limit: u64) -> bool {
     count > 1 && count <= limit && limit.saturating_mul(100) <= count.saturating_mul(100 + ABOVE)
 }

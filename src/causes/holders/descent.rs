@@ -1,4 +1,4 @@
-//! The way down the tree of owners: into the heaviest group of alike children, until the memory spreads out.
+//! Descent in the tree of owners: into the heaviest group of alike children, until the memory spreads out.
 
 use std::collections::HashMap;
 
@@ -8,23 +8,23 @@ use crate::causes::holders::roots::RootName;
 use crate::runtimes::api::{TypeIndex, TypeRole};
 use crate::runtimes::graph::{Parent, TreeNode};
 
-/// Minimum share of the live bytes, in percent, and minimum bytes, of a holder.
+/// Minimum size of a holder: as a share of the live bytes in percent, and in bytes.
 const MIN_SHARE: u64 = 5;
 const LEAST: u64 = 1 << 20;
 
-/// Share of a step's bytes, in percent, that the heaviest group of children must have to be followed.
+/// Minimum share of a step's bytes, in percent, of a group of children that is followed.
 const WAY: u64 = 30;
 
-/// One becomes many: the factor from a step to the next.
+/// Minimum ratio of children to parents at which the children are elements of a collection.
 const MANY: usize = 8;
 
-/// Number of objects of one type in a row that make a list.
+/// Minimum length of a chain of objects of one type that counts as a list.
 const CHAIN: usize = 12;
 
 /// Minimum number of elements of a collection.
 const ELEMENTS: u64 = 4;
 
-/// Share of a collection's bytes, in percent, from which one element is followed instead.
+/// Minimum share of a collection's bytes, in percent, at which its largest element is followed instead.
 const ONE: u64 = 50;
 
 /// Maximum number of children of one object whose links are named one by one.
@@ -36,13 +36,13 @@ const HOLDERS: usize = 6;
 
 /// A holder of memory.
 pub(super) struct Holder {
-    /// Where the way begins: objects of one root, or of alike roots.
+    /// Start of the path: objects of one root, or of alike roots.
     pub(super) top: Vec<TreeNode>,
     /// The object, or the alike objects, below which the memory spreads out.
     pub(super) container: Vec<TreeNode>,
-    /// What it contains.
+    /// Elements of the container.
     pub(super) elements: Elements,
-    /// Bytes of all of it.
+    /// Bytes that the container retains.
     pub(super) bytes: u64,
 }
 
@@ -69,7 +69,8 @@ fn sum(namer: &Namer<'_, '_, '_, '_>, nodes: &[TreeNode]) -> u64 {
     nodes.iter().map(|node| namer.tree.bytes(*node)).fold(0, u64::saturating_add)
 }
 
-/// Objects of roots: of each static variable by itself, of others merged by their kind. Largest last.
+/// Returns the objects of roots, largest last. Each static variable is a group of its own; others are merged by their
+/// kind.
 fn tops(namer: &Namer<'_, '_, '_, '_>, least: u64) -> Vec<Vec<TreeNode>> {
     let mut groups: HashMap<(RootName, TypeIndex), Vec<TreeNode>> = HashMap::new();
     for (index, node) in (0..).zip(namer.tree.tops()) {
@@ -95,7 +96,7 @@ struct Group {
     kind: TypeIndex,
 }
 
-/// Children of the nodes, grouped by link and type, heaviest first.
+/// Returns the children of the nodes, grouped by link and type, heaviest first.
 fn groups(namer: &mut Namer<'_, '_, '_, '_>, nodes: &[TreeNode]) -> Vec<Group> {
     let mut all: HashMap<(Option<String>, TypeIndex), Group> = HashMap::new();
     for &node in nodes {
@@ -114,7 +115,7 @@ fn groups(namer: &mut Namer<'_, '_, '_, '_>, nodes: &[TreeNode]) -> Vec<Group> {
     all
 }
 
-/// Follows one way. Returns the holder at its end, and other ways that branch off and are large too.
+/// Follows one path. Returns the holder at its end, and large branches of the path.
 fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> (Option<Holder>, Vec<Vec<TreeNode>>) {
     let mut others = Vec::new();
     let (mut at, mut bytes) = (top.clone(), sum(namer, &top));
@@ -131,7 +132,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
                 return (Some(Holder { top, container: at, elements: found, bytes }), others);
             }
         }
-        // Parts of one collection, such as one for each processor.
+        // Several parts of one collection, such as one for each processor.
         if (2..=NAMED).contains(&at.len()) && kind.is_some_and(|kind| namer.role(kind) == TypeRole::Collection) {
             let parts = at.clone().into_iter().map(|node| elements(namer, node));
             let found = parts.reduce(Elements::join).unwrap_or_default();
@@ -139,7 +140,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
                 return (Some(Holder { top, container: at, elements: found, bytes }), others);
             }
         }
-        // Alike objects are followed down together until a type of the program is reached.
+        // Alike objects are followed together down to a type of the program.
         if at.len() > 1 && kind.is_some_and(|kind| namer.role(kind) == TypeRole::Program) {
             break;
         }
@@ -164,7 +165,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
             let found = Elements::of_nodes(namer, &best.nodes, false);
             return (Some(Holder { top, container: at, elements: found, bytes }), others);
         }
-        // A long chain of one type is a list; a short one is a way.
+        // A long chain of one type is a list. A short one is part of the path.
         if Some(best.kind) == kind {
             let (_, length) = chain.get_or_insert((at.clone(), 0));
             *length += 1;
@@ -177,7 +178,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
             if found.largest.saturating_mul(100) < whole.saturating_mul(ONE) {
                 return (Some(Holder { top, container: start.clone(), elements: found, bytes: whole }), others);
             }
-            // One element of the chain leads to most of it, for example to a chain of another type.
+            // One element leads to most of the chain, for example to a chain of another type.
             let heaviest = found.sample.iter().copied().max_by_key(|node| namer.tree.bytes_before_next(*node));
             if let Some(node) = heaviest {
                 (at, bytes) = (vec![node], namer.tree.bytes(node));
@@ -191,7 +192,8 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
     (Some(Holder { top, container: at, elements: found, bytes }), others)
 }
 
-/// Whether most of an object's bytes are in one collection among entries that the program named: `state.sessions`.
+/// Whether most of an object's bytes are in one collection that is an entry with a name of the program:
+/// `state.sessions`.
 fn is_way(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode) -> bool {
     if !namer.runtime.names_entries(namer.tree.kind(node)) {
         return false;
@@ -204,7 +206,7 @@ fn is_way(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode) -> bool {
     })
 }
 
-/// Whether a node is the dict of an instance, which is a part of it.
+/// Whether a node is an instance's dict, which counts as a part of the instance.
 fn is_instance_dict(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode) -> bool {
     matches!(namer.tree.parent(node), Some(Parent::Object(_)))
         && namer.link(node).is_some_and(|link| link == "__dict__" || link == "(dict)")

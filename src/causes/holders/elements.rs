@@ -1,4 +1,4 @@
-//! Elements of a collection: the first objects beyond its own nodes, entries and arrays, all of them.
+//! Elements of a collection: the first objects below its own nodes, entries and arrays.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ pub(super) struct Elements {
     pub(super) by_kind: Vec<(TypeIndex, u64, u64)>,
     /// Bytes of the largest element.
     pub(super) largest: u64,
-    /// Some of the elements, all of them where there are not too many.
+    /// Some of the elements. All of them, if there are not too many.
     pub(super) sample: Vec<TreeNode>,
 }
 
@@ -21,12 +21,12 @@ pub(super) struct Elements {
 const SAMPLE: usize = 1 << 17;
 
 impl Elements {
-    /// Number of elements of the most frequent type of the program, else of any type.
+    /// Returns the number of elements of the most frequent type of the program, else of any type.
     pub(super) fn count(&self) -> u64 {
         self.by_kind.first().map_or(0, |(_, count, _)| *count)
     }
 
-    /// Elements of two collections.
+    /// Joins the elements of two collections.
     pub(super) fn join(mut self, other: Elements) -> Elements {
         for (kind, count, bytes) in other.by_kind {
             match self.by_kind.iter_mut().find(|(of, ..)| *of == kind) {
@@ -43,7 +43,8 @@ impl Elements {
         self
     }
 
-    /// Elements that are known one by one. `chain`: each leads to the next of its type, and all count.
+    /// Returns elements that are given one by one. `chain`: each given node starts a chain of its type, and all nodes
+    /// of the chain count.
     pub(super) fn of_nodes(namer: &mut Namer<'_, '_, '_, '_>, nodes: &[TreeNode], chain: bool) -> Elements {
         let mut sums = Sums::default();
         let mut queue: Vec<TreeNode> = nodes.to_vec();
@@ -76,7 +77,7 @@ impl Sums {
         self.largest = self.largest.max(bytes);
     }
 
-    /// Types of the program come first, then those with most bytes.
+    /// Sorts the types of the program first, then by bytes.
     fn finish(self, namer: &mut Namer<'_, '_, '_, '_>) -> Elements {
         let mut by_kind: Vec<(TypeIndex, u64, u64)> =
             self.by_kind.into_iter().map(|(kind, (count, bytes))| (kind, count, bytes)).collect();
@@ -88,7 +89,8 @@ impl Sums {
     }
 }
 
-/// Elements of the collection at `node`, through the library's parts and nested wrappers.
+/// Returns the elements of the collection at `node`. Library types that make up the collection and wrappers are passed
+/// through.
 pub(super) fn elements(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode) -> Elements {
     let mut sums = Sums::default();
     let mut seen: HashSet<TreeNode> = HashSet::from([node]);
@@ -104,7 +106,7 @@ pub(super) fn elements(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode) -> Ele
             let kind = namer.tree.kind(to);
             match namer.role(kind) {
                 TypeRole::Part | TypeRole::ListNode => queue.push(to),
-                // A wrapper has one collection as its only content.
+                // A wrapper contains only a collection.
                 TypeRole::Collection if first => queue.push(to),
                 TypeRole::Hub => {}
                 TypeRole::Program | TypeRole::Collection | TypeRole::Library => {
@@ -117,8 +119,8 @@ pub(super) fn elements(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode) -> Ele
     sums.finish(namer)
 }
 
-/// Objects of the program's types below some nodes, by type, most bytes first. Own bytes and those below. Of objects
-/// below another one of their type, the bytes are in that one's already.
+/// Returns the objects of the program's types below some nodes, by type, most bytes first. Bytes include what is below
+/// an object. An object below another one of its type is counted in that one's bytes.
 pub(super) fn beneath(namer: &mut Namer<'_, '_, '_, '_>, nodes: &[TreeNode]) -> Vec<(TypeIndex, u64, u64)> {
     let tree = namer.tree;
     tree.below(nodes, &mut |kind| namer.role(kind) == TypeRole::Program)

@@ -1,4 +1,4 @@
-//! The heaviest part of the elements: the objects below them that have most of the bytes, and the way to these.
+//! The heaviest part of the elements: the objects below them with most of the bytes, and the path to these.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -9,27 +9,28 @@ use crate::runtimes::api::{TypeIndex, TypeRole};
 use crate::runtimes::graph::TreeNode;
 use crate::units::{exact, round};
 
-/// Share of the elements' bytes, in percent, that one kind of objects below them must have.
+/// Minimum share of the elements' bytes, in percent, of one type of objects below them.
 const MOST: u64 = 60;
 
 /// Maximum number of steps, and of links shown.
 const STEPS: usize = 12;
 const LINKS: usize = 5;
 
-/// Minimum number of bytes that are worth a word.
+/// Minimum size of the elements in bytes for a phrase.
 const LARGE: u64 = 1 << 20;
 
-/// What most of the bytes of the elements are: `, most of it in 400 bytes (100 MiB), by traceback → local pages of f`.
-/// Empty if they are in the elements themselves, or in objects that the sentence names already.
+/// Returns a phrase on where most bytes of the elements are, with the path to them. For example:
+/// `; most of it is 400 bytes (100 MiB), by traceback → local pages of f`. Empty if they are in the elements
+/// themselves, or in objects that the sentence names already.
 pub(super) fn heaviest(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder) -> String {
     let Some((main, count, whole)) = holder.elements.by_kind.first().copied() else { return String::new() };
     let mut at: Vec<TreeNode> =
         holder.elements.sample.iter().copied().filter(|node| namer.tree.kind(*node) == main).collect();
-    // A sample says nothing of the sums.
+    // A sample is not enough for the sums.
     if at.len() as u64 != count || whole < LARGE {
         return String::new();
     }
-    // Values of dicts are known by their keys.
+    // A value of a dict is named by its key.
     let mut links: Vec<String> = at.first().and_then(|node| key(namer, *node)).into_iter().collect();
     let by_key = links.len();
     let mut end: Option<(TypeIndex, u64, u64)> = (by_key > 0).then_some((main, count, whole));
@@ -44,7 +45,7 @@ pub(super) fn heaviest(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder) -> St
         at = nodes;
     }
     let Some((kind, count, bytes)) = end else { return String::new() };
-    // The program's own types are named already.
+    // The sentence names the program's own types already.
     if namer.role(kind) == TypeRole::Program && links.len() <= 1 {
         return String::new();
     }
@@ -58,18 +59,18 @@ pub(super) fn heaviest(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder) -> St
     format!("; mostly {} {} ({}){by}", exact(count), namer.type_name(kind).shown(), round(bytes))
 }
 
-/// Whether a link says something: an element or a table of a dict does not.
+/// Whether a link is worth naming. An element or a table of a dict is not.
 fn is_worth(link: &str) -> bool {
     !link.starts_with('[') && !link.starts_with('(') && !link.starts_with('+') && link != "__dict__" && !link.is_empty()
 }
 
-/// The key of an element that is the value of a dict below the collection.
+/// Returns the key of an element that is the value of a dict below the collection.
 fn key(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode) -> Option<String> {
     namer.link(node).filter(|link| link.starts_with("[\""))
 }
 
-/// The heaviest type among the children of some nodes, with its nodes and bytes. The next element of a chain is no part
-/// of the one before.
+/// Returns the heaviest type among the children of some nodes, with its nodes and bytes. The next element of a chain
+/// does not count as a child.
 fn largest(namer: &Namer<'_, '_, '_, '_>, at: &[TreeNode]) -> Option<(TypeIndex, Vec<TreeNode>, u64)> {
     let known: HashSet<TreeNode> = at.iter().copied().collect();
     let mut groups: HashMap<TypeIndex, (Vec<TreeNode>, u64)> = HashMap::new();

@@ -1,4 +1,4 @@
-//! Who holds memory: named variables and frames first, then what they own, down to the collection and its elements.
+//! What retains memory: named variables and frames first, then what they own, down to the collection and its elements.
 
 mod absent;
 mod bounds;
@@ -22,29 +22,29 @@ use crate::session::Session;
 
 pub(crate) use absent::{LARGE, not_there, untouched};
 
-/// Findings on one heap, and names of the objects that were asked for.
+/// Findings on one heap, and names of requested objects.
 #[derive(Default)]
 pub(crate) struct Holders {
     pub(crate) findings: Vec<Finding>,
     pub(crate) labels: HashMap<Addr, String>,
     /// The program's field or variable that holds each of `objects`.
     pub(crate) owners: HashMap<Addr, String>,
-    /// For some findings, by index: who uses the collection.
+    /// Users of the collection, for some findings, each with the finding's index.
     pub(crate) users: Vec<(usize, Users)>,
 }
 
-/// Threads and tasks that a holder is about.
+/// Threads that use a holder's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Users {
     /// Threads that refer to the collection or its owner.
     pub(crate) tids: Vec<u32>,
     /// The collection and its owners.
     pub(crate) objects: Vec<Addr>,
-    /// Threads of which each has one of the values.
+    /// Threads that each have one of the values, if the holder is a thread-local variable.
     pub(crate) locals: Vec<u32>,
 }
 
-/// Finds who holds most of a heap, names `wanted` objects, and the holders of `objects`.
+/// Finds what retains most of a heap, names the `wanted` objects, and finds the holders of `objects`.
 pub(crate) fn holders<'g>(
     session: &Session<'_>,
     retained: &Retained<'g>,

@@ -20,7 +20,7 @@ pub(super) struct Namer<'n, 't, 'r, 'g> {
     pub(super) roots: &'t NamedRoots,
     pub(super) names: &'n mut ObjectNames<'g>,
     pub(super) runtime: &'t dyn ManagedRuntime,
-    /// Number and bytes of the buffers outside of the heap that nodes own.
+    /// Number and bytes of the buffers outside of the heap that each node owns.
     pub(super) outside: HashMap<TreeNode, (u64, u64)>,
     roles: HashMap<TypeIndex, TypeRole>,
 }
@@ -35,12 +35,12 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
         Namer { tree, roots, names, runtime, outside: HashMap::new(), roles: HashMap::new() }
     }
 
-    /// Bytes of all buffers outside of the heap.
+    /// Returns the bytes of all buffers outside of the heap.
     pub(super) fn outside_sum(&self) -> u64 {
         self.outside.values().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
     }
 
-    /// Number and bytes of the buffers outside of the heap that some nodes and all below own.
+    /// Returns number and bytes of the buffers outside of the heap that the nodes and their subtrees own.
     pub(super) fn outside_of(&self, nodes: &[TreeNode]) -> (u64, u64) {
         if self.outside.is_empty() {
             return (0, 0);
@@ -66,9 +66,9 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
         self.names.of_kind(kind)
     }
 
-    /// Text for the link from the parent: a field, `[]` for an element. `None` for a root's object.
+    /// Returns the link from the parent as text: a field, or `[]` for an element. `None` for an object of a root.
     pub(super) fn link(&mut self, node: TreeNode) -> Option<String> {
-        // The links of many children are those of elements. To find each by itself would be quadratic.
+        // If there are many children, they are elements. To find the link of each one would be quadratic.
         if let Parent::Object(up) = self.tree.parent(node)?
             && self.tree.children(up).len() > NAMED_CHILDREN
         {
@@ -84,7 +84,7 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
         Some(if is_index { text.split_once(']').map_or(text.clone(), |(_, rest)| format!("[]{rest}")) } else { text })
     }
 
-    /// The root that leads to a node.
+    /// Returns the root that leads to a node.
     pub(super) fn root(&self, node: TreeNode) -> Option<&RootName> {
         let mut at = node;
         // The tree has no cycle, and at most as many levels as nodes.
@@ -96,19 +96,19 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
         }
     }
 
-    /// The nearest field of the program that leads to a node, as `Type.field`, else the static variable.
+    /// Returns the nearest field of the program that leads to a node, as `Type.field`, else the static variable.
     pub(super) fn holder(&mut self, node: TreeNode) -> Option<String> {
         self.holder_at(node).map(|(name, _)| name)
     }
 
-    /// The same, and where the object of that field is held itself: `Store.db of 40 objects in Directory.stores`.
+    /// Like `holder`, with the holder of the object that has the field: `Store.db (objects of Directory.stores)`.
     pub(super) fn holders(&mut self, node: TreeNode) -> Option<String> {
         let (name, owner) = self.holder_at(node)?;
         let outer = owner.and_then(|owner| self.holder(owner));
         Some(outer.filter(|outer| *outer != name).map_or(name.clone(), |outer| format!("{name} (objects of {outer})")))
     }
 
-    /// The nearest field of the program that leads to a node, with the object that has it.
+    /// Returns the nearest field of the program that leads to a node, with the object that has it.
     fn holder_at(&mut self, node: TreeNode) -> Option<(String, Option<TreeNode>)> {
         let mut at = node;
         let mut link: Option<String> = None;
@@ -120,7 +120,7 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
                         _ => None,
                     };
                     let kind = self.type_name(self.tree.kind(at)).shown();
-                    // The parts of a collection are its own business.
+                    // Internal fields of a collection are not named.
                     let is_collection = self.role(self.tree.kind(at)) == TypeRole::Collection;
                     let is_hub = self.role(self.tree.kind(at)) == TypeRole::Hub;
                     let is_named = self.runtime.names_entries(self.tree.kind(at));
@@ -140,12 +140,12 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
                 }
                 Parent::Object(up) => {
                     let text = self.link(at).unwrap_or_default();
-                    // The dict of an instance is the instance itself.
+                    // The dict of an instance counts as the instance itself.
                     let is_dict = text == "__dict__" || text == "(dict)";
                     if !is_dict {
                         link = Some(text);
                     }
-                    // A variable of a suspended function is closer than whatever keeps the function.
+                    // A variable of a suspended function is closer than the variable that retains the function.
                     if let Some(local) = link.as_ref().filter(|link| is_local(link)) {
                         return Some((local.clone(), None));
                     }
@@ -167,7 +167,7 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
         None
     }
 
-    /// The variable or field that refers to a node itself.
+    /// Returns the variable or field that refers to the node itself.
     fn field_of(&mut self, node: TreeNode) -> Option<String> {
         match self.tree.parent(node)? {
             Parent::Root(root) => match self.roots.name(root)? {
@@ -182,11 +182,12 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
         }
     }
 
-    /// Name of an object: the program's field that leads to it, its type, and where several have that name, its
-    /// address.
+    /// Returns a name for an object: the program's field that leads to it, and its type. If several objects may have
+    /// this name, also its address.
     pub(super) fn label(&mut self, object: Addr) -> Option<String> {
         let node = self.tree.node(object)?;
-        // A condition or lock inside of a collection belongs to it, as does the private part of a latch.
+        // A condition or lock inside a collection is named by the collection, and the private part of a latch by the
+        // latch.
         let node = match self.tree.parent(node) {
             Some(Parent::Object(up)) => match (self.role(self.tree.kind(node)), self.role(self.tree.kind(up))) {
                 (_, TypeRole::Collection) | (TypeRole::Part, TypeRole::Library) => up,
@@ -206,7 +207,7 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
         };
         let holder = self.holder(node).filter(|holder| !holder.contains("Lambda"));
         Some(match (own, holder) {
-            // An object of the program is known by its own type.
+            // An object of the program is named by its own type.
             (true, Some(holder)) => format!("the {kind} at {object} (in {holder})"),
             (true, None) => format!("the {kind} at {object}"),
             (false, Some(holder)) if is_element => format!("the {kind} at {object} (in {holder})"),
@@ -216,7 +217,7 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
     }
 }
 
-/// Links of a runtime's own to where an object has its entries.
+/// A runtime's own links to the entries of an object.
 const INNER: [&str; 2] = ["properties", "elements"];
 
 /// Whether a link is a field rather than an element.

@@ -12,7 +12,7 @@ use crate::runtimes::api::{CodeAt, MethodRole, NamedStatics, ObjectNames, Root, 
 enum Tier {
     /// Static variables of the program.
     Static,
-    /// Exact variables of frames of the program.
+    /// Exact variables of frames that refer to objects of the program's types.
     Frame,
     /// Words on stacks that lead to objects of the program's types.
     Local,
@@ -20,23 +20,23 @@ enum Tier {
     Library,
     /// Handles and the runtime's own references.
     Other,
-    /// Threads, and what they refer to. Late, because a thread refers to the lock that it waits for.
+    /// Threads, and what they refer to. The tier is late, because a thread refers to the lock that it waits for.
     Thread,
     /// Words on stacks that may be references.
     Word,
-    /// Variables whose names are unknown, of objects that contain static variables.
+    /// Objects that contain static variables, whose variables have no known names.
     Unnamed,
 }
 
 const TIERS: usize = 8;
 
-/// Maximum number of roots with variables whose names are unknown.
+/// Maximum number of roots, including variables with unknown names.
 const MAX_ROOTS: usize = 1 << 22;
 
 /// Index of the tier of threads.
 pub(super) const THREADS: usize = Tier::Thread as usize;
 
-/// What a root is called.
+/// Name of a root.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum RootName {
     /// A static variable.
@@ -45,7 +45,7 @@ pub(super) enum RootName {
     Frame(Option<u32>, Option<String>),
     /// A thread.
     Thread(u32),
-    /// A kind of root, in the runtime's words.
+    /// A kind of root, by the runtime's name for it.
     Kind(&'static str),
     /// A static variable whose name is unknown.
     Unnamed,
@@ -55,14 +55,14 @@ pub(super) enum RootName {
 pub(super) struct NamedRoots {
     roots: Vec<(RootName, Addr)>,
     ends: [usize; TIERS],
-    /// Objects that contain static variables, and lead nowhere.
+    /// Objects that contain static variables. They are not followed themselves.
     pub(super) containers: Vec<Addr>,
 }
 
 impl NamedRoots {
     pub(super) fn of(rooted: &RuntimeRoots<'_>, names: &mut ObjectNames<'_>) -> NamedRoots {
         let NamedStatics { roots: statics, containers } = rooted.runtime.named_statics();
-        // Containers lead nowhere. Later, also objects that have a name already.
+        // Objects that need no root: containers, and later also objects that have a name already.
         let mut known: HashSet<Addr> = containers.iter().copied().collect();
         let locals = rooted.runtime.thread_local_values();
         let mut all: Vec<(Tier, RootName, Addr)> = Vec::new();
@@ -77,13 +77,13 @@ impl NamedRoots {
             let tier = match tier {
                 Tier::Frame | Tier::Word if locals.contains(&root.object) => Tier::Word,
                 Tier::Word if own() => Tier::Local,
-                // The program's objects name what they have better than a variable that refers to it, too.
+                // A variable is a good name only for objects of the program's own types.
                 Tier::Frame if !own() => Tier::Other,
                 tier => tier,
             };
             all.push((tier, name, root.object));
         }
-        // No object may be lost because the name of its variable could not be read.
+        // Add variables whose names could not be read, so that no object is lost.
         known.extend(all.iter().filter(|(_, name, _)| matches!(name, RootName::Static(_))).map(|(.., at)| *at));
         let mut reader = names.heap.reader();
         for container in &containers {
@@ -112,7 +112,7 @@ impl NamedRoots {
         NamedRoots { roots: all.into_iter().map(|(_, name, at)| (name, at)).collect(), ends, containers }
     }
 
-    /// Objects of the roots, by tier.
+    /// Returns the objects of the roots, by tier.
     pub(super) fn tiers(&self) -> Vec<Vec<Addr>> {
         let starts = std::iter::once(0).chain(self.ends);
         let part = |(from, to): (usize, usize)| {
@@ -121,7 +121,7 @@ impl NamedRoots {
         starts.zip(self.ends).map(part).collect()
     }
 
-    /// The name of a root, by its index over all tiers.
+    /// Returns the name of a root, by its index over all tiers.
     pub(super) fn name(&self, index: u32) -> Option<&RootName> {
         self.roots.get(index as usize).map(|(name, _)| name)
     }

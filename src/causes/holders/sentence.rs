@@ -1,4 +1,4 @@
-//! The finding on a holder: amount and share, who holds it, what it holds and how many.
+//! The finding on a holder: amount and share, the owner, what it owns and how many.
 
 use crate::addr::Addr;
 use crate::analysis::roots::RuntimeRoots;
@@ -17,7 +17,7 @@ use crate::runtimes::api::TypeRole;
 use crate::runtimes::graph::{Parent, TreeNode};
 use crate::units::{count, exact, round};
 
-/// Maximum number of types named below the elements, and of steps of the way.
+/// Maximum number of types named below the elements, and maximum number of steps of a path.
 const TYPES: usize = 2;
 const WAY: usize = 6;
 
@@ -44,7 +44,7 @@ pub(super) fn finding(
         count => format!("{} × ", exact(count as u64)),
     };
     let main = holder.elements.by_kind.first().copied();
-    // Objects without elements are what the variable retains.
+    // If there are no elements, the variable retains the objects themselves.
     let is_all =
         main.is_some_and(|(of, count, _)| of == namer.tree.kind(container) && count == holder.container.len() as u64);
     let who = match &field {
@@ -67,7 +67,7 @@ pub(super) fn finding(
     let mut below = beneath(namer, &holder.container);
     below.retain(|(kind, _, bytes)| {
         let large = bytes.saturating_mul(100) >= holder.bytes.saturating_mul(SHARE);
-        // What a compiler made for a lambda says nothing of its own.
+        // Types that a compiler made for a lambda explain nothing.
         large && Some(*kind) != main.map(|main| main.0) && !is_of_a_lambda(&namer.type_name(*kind).to_string())
     });
     let inner: Vec<String> = below
@@ -107,7 +107,7 @@ pub(super) fn finding(
     }
     let finding = Finding::new("retained", severity, text, evidence).about(bytes);
     let finding = finding.known(Confidence::Derived).more(format!("gcroot {address}"));
-    // Buffers are blocks of malloc.
+    // Buffers outside of the heap are malloc blocks.
     let within = if outside.saturating_mul(2) > holder.bytes { "malloc" } else { "managed-heap" };
     let finding = finding.within(within);
     let element = main.map(|main| namer.type_name(main.0).to_string()).unwrap_or_default();
@@ -119,7 +119,7 @@ fn is_of_a_lambda(name: &str) -> bool {
     name.contains("+<>c") || name.contains(".<>c") || name.contains("$$Lambda")
 }
 
-/// What part of a holder's bytes is no reason to act.
+/// Returns the phrase on bytes of a holder that need no action.
 fn parts(absent: Absent, not_there: &str) -> String {
     let mut text = String::new();
     if absent.untouched >= LARGE {
@@ -132,7 +132,7 @@ fn parts(absent: Absent, not_there: &str) -> String {
     text
 }
 
-/// The elements, with their number: those of the program, else the most frequent ones.
+/// Returns the elements with their number: those of the program, else the most frequent ones.
 fn what(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder) -> String {
     let all = &holder.elements.by_kind;
     let mut own: Vec<_> = all.iter().filter(|(kind, ..)| namer.role(*kind) == TypeRole::Program).take(TYPES).collect();
@@ -144,13 +144,13 @@ fn what(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder) -> String {
     if text.is_empty() { "objects".to_owned() } else { text }
 }
 
-/// Threads that a holder is about.
+/// Returns the threads that use a holder's memory.
 pub(super) fn users(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder, rooted: &RuntimeRoots<'_>) -> Users {
     let of_thread = |top: &TreeNode| match namer.root(*top) {
         Some(RootName::Thread(tid)) => Some(*tid),
         _ => None,
     };
-    // Not each thread has a value.
+    // Some threads may have no value.
     let nodes: &[TreeNode] = if holder.top.len() > 1 { &holder.container } else { &holder.top };
     let threads: Option<Vec<u32>> = nodes.iter().map(of_thread).collect();
     match threads {
@@ -163,12 +163,12 @@ pub(super) fn users(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder, rooted: 
     }
 }
 
-/// Threads whose frames or own fields refer to a collection, or to the program's objects that have it.
+/// Returns the threads whose frames or own fields refer to a collection, or to an object of the program that has it.
 fn users_of(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder, rooted: &RuntimeRoots<'_>) -> Users {
     let [container] = holder.container.as_slice() else { return Users::default() };
     let mut objects: Vec<Addr> = namer.tree.address(*container).into_iter().collect();
     let mut at = *container;
-    // A queue of the library is known to its users, and not the list inside of it.
+    // Users refer to a queue of the library, but not to the list inside it.
     let mut inside = true;
     while let Some(Parent::Object(up)) = namer.tree.parent(at).filter(|_| objects.len() < OWNERS) {
         inside &= namer.link(at).is_some_and(|link| !is_local(&link));
@@ -186,10 +186,10 @@ fn users_of(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder, rooted: &Runtime
     Users { tids, objects, locals: Vec::new() }
 }
 
-/// Maximum number of objects by which a thread is known to use a collection.
+/// Maximum number of objects by which users of a collection are recognised.
 const OWNERS: usize = 3;
 
-/// The root of a way, in words.
+/// Returns the root of a path in words.
 fn root_text(namer: &Namer<'_, '_, '_, '_>, node: TreeNode) -> String {
     match namer.root(node) {
         Some(RootName::Static(name)) => name.to_string(),
@@ -203,7 +203,7 @@ fn root_text(namer: &Namer<'_, '_, '_, '_>, node: TreeNode) -> String {
     }
 }
 
-/// The way from the root to a node. Of a long one, both ends.
+/// Returns the path from the root to a node. A long path is cut in the middle.
 fn way(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode, root: &str) -> String {
     let mut steps = Vec::new();
     let mut at = node;
@@ -223,7 +223,7 @@ fn way(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode, root: &str) -> String 
     steps.join(" → ")
 }
 
-/// What limits the collection: a field of it, or of the program's object that has it.
+/// Returns the limit of the collection: a field of it, or of the program's object that has it.
 fn limited(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder) -> Option<String> {
     let [container] = holder.container.as_slice() else { return None };
     let count = holder.elements.count();

@@ -1,4 +1,4 @@
-//! From the arguments of a call to the command line that a person would type.
+//! Converts the arguments of a call to the command line that a person would type.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub(super) struct Question {
     pub(super) max: usize,
 }
 
-/// Why a call is refused before anything is read. The texts of these errors are the server's own.
+/// Reason to refuse a call before anything is read. The texts of these errors are the server's own.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("unknown argument; the tool's input schema lists the arguments")]
@@ -48,7 +48,7 @@ pub(super) enum Refusal {
     Options,
 }
 
-/// Options of the server that change answers.
+/// Returns the server's options that change answers.
 fn shared(common: &Common) -> Vec<String> {
     let mut out: Vec<String> = common.symbols.iter().map(|dir| format!("--symbols={}", dir.display())).collect();
     out.extend(common.memory.map(|memory| format!("--memory={memory}")));
@@ -66,7 +66,7 @@ pub(super) fn read(
     (common, extra): (&Common, &[String]),
 ) -> Result<Question, Refusal> {
     let mut left = arguments.clone();
-    // `null` means that it is not given.
+    // `null` means that an argument is not given.
     left.retain(|_, value| !value.is_null());
     let cursor = left.remove("cursor").map(|value| text("cursor", &value)).transpose()?;
     let max = match left.remove("max_bytes") {
@@ -90,7 +90,7 @@ pub(super) fn read(
     }
     let mut words = vec![tool.name.to_owned()];
     words.extend(tool.fixed.iter().map(|&option| option.to_owned()));
-    // In the order of the table, so that equal questions have equal command lines.
+    // Use the order of the table, so that equal questions have equal command lines.
     for name in tool.options.iter().map(|option| property(option)) {
         if let Some(value) = left.remove(&name) {
             words.extend(option(&name, &value, tool.option(&name).ok_or(Refusal::Unknown)?)?);
@@ -100,12 +100,12 @@ pub(super) fn read(
         return Err(Refusal::Unknown);
     }
     words.extend(extra.iter().cloned());
-    // A schema is JSON in any case, and reads nothing.
+    // A schema is always JSON, and reads nothing.
     if !tool.files.is_empty() {
         words.extend(shared(common));
         words.push("--json".to_owned());
     }
-    // What follows is never read as an option.
+    // Words after this one are never read as options.
     words.push("--".to_owned());
     words.extend(word);
     words.extend(cores.iter().filter_map(|core| Some(core.to_str()?.to_owned())));
@@ -124,7 +124,7 @@ fn number(name: &str, value: &Value, least: u64, most: u64) -> Result<u64, Refus
     number.ok_or_else(|| Refusal::NotNumber(name.to_owned(), least, most))
 }
 
-/// The words of an option. Its value is in the same word, so that it is never read as another option.
+/// Returns the words of an option. The value is in the same word, so that it is never read as another option.
 fn option(name: &str, value: &Value, arg: &Arg) -> Result<Vec<String>, Refusal> {
     let long = arg.get_long().unwrap_or_default();
     match Tool::form(arg) {
@@ -144,7 +144,7 @@ fn option(name: &str, value: &Value, arg: &Arg) -> Result<Vec<String>, Refusal> 
 }
 
 impl Question {
-    /// The question as its worker gets it.
+    /// Converts the question to the form that its worker gets.
     pub(super) fn order(&self, tool: &Tool) -> Order {
         let (words, cursor) = (self.words.clone(), self.cursor.clone());
         Order { tool: tool.name.to_owned(), words, command: self.command(), cursor, max: self.max }

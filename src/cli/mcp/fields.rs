@@ -1,4 +1,4 @@
-//! The fields of a command's answer as a list, from its JSON Schema.
+//! Lists the fields of a command's answer, from its JSON Schema.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ const MAX_DEPTH: usize = 8;
 /// Maximum number of fields listed.
 const MAX_FIELDS: usize = 2000;
 
-/// Lists the fields of an answer: where, of which type, and the meaning.
+/// Lists the fields of an answer: path, type and meaning.
 pub(super) fn of(schema: &Value) -> Value {
     let mut fields = Vec::new();
     let mut within = Vec::new();
@@ -16,7 +16,7 @@ pub(super) fn of(schema: &Value) -> Value {
     json!({ "command": schema["title"], "fields": fields })
 }
 
-/// A definition that a schema refers to, with its name.
+/// Returns the definition to which a schema refers, with its name.
 fn resolved<'s>(whole: &'s Value, schema: &'s Value) -> (Option<&'s str>, &'s Value) {
     let name = schema["$ref"].as_str().and_then(|at| at.strip_prefix("#/$defs/"));
     name.and_then(|name| Some((Some(name), whole["$defs"].get(name)?))).unwrap_or((None, schema))
@@ -24,7 +24,7 @@ fn resolved<'s>(whole: &'s Value, schema: &'s Value) -> (Option<&'s str>, &'s Va
 
 fn visit<'s>(whole: &'s Value, schema: &'s Value, path: &str, within: &mut Vec<&'s str>, fields: &mut Vec<Value>) {
     let (name, schema) = resolved(whole, schema);
-    // A row within a row of its own type is listed once.
+    // A row type that contains itself is listed once.
     if within.len() >= MAX_DEPTH || name.is_some_and(|name| within.contains(&name)) {
         return;
     }

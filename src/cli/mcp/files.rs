@@ -1,4 +1,4 @@
-//! Which files may be read: regular files within one folder, links resolved.
+//! Limits the files that may be read to regular files within one folder, after links are resolved.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The folder that is served.
 pub(super) struct Root(PathBuf);
 
-/// Why a file is refused. Whether there is something outside of the folder is not said.
+/// Reason to refuse a file. It does not reveal whether something exists outside of the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FileError {
     #[error("there is no such file in the folder that this server reads")]

@@ -1,11 +1,11 @@
 //! `mcp`: answers an assistant's questions about cores, over the Model Context Protocol on stdin and stdout.
 //!
-//! A tool is a command of the registry with fixed options. A call becomes the command line that a person would type, and
-//! the answer is that command's JSON, cut to a page.
+//! A tool is a command of the registry with fixed options. A call becomes the command line that a person would type.
+//! The answer is that command's JSON, cut to a page.
 //!
-//! The server reads no core itself. Each open core has a process of its own, this program in another role (`worker`),
-//! which keeps what it read. So a core that makes coremap end, a call that takes too long and a cancelled one end that
-//! process, and never the server.
+//! The server reads no core itself. Each open core has a process of its own, called worker: this program in another
+//! role, which keeps what it has read. A core on which coremap crashes, a call that takes too long, and a cancelled
+//! call end the worker, and never the server.
 //!
 //! | file | contents |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! The open cores: a process each, which keeps what it read for further questions.
+//! The open cores. Each has a process of its own, which keeps what it has read for further questions.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -18,18 +18,18 @@ use crate::cli::mcp::worker::{News, Order};
 /// Maximum number of open cores. Each may use the memory that `--memory` allows.
 const MAX_OPEN: usize = 3;
 
-/// A file as it was when it was opened.
+/// Identity of a file when it was opened: path, length and time of the last change.
 type Stamp = (PathBuf, u64, Option<SystemTime>);
 
 /// The open cores, and how to open another.
 pub(super) struct OpenCores {
     options: Vec<String>,
     open: Mutex<Vec<Arc<OpenCore>>>,
-    /// Counts questions, to find the core that was not asked for the longest time.
+    /// Number of questions so far. Shows which core has not been asked for the longest time.
     clock: AtomicU64,
 }
 
-/// One or two cores with the process that reads them.
+/// One or two cores that are read by one process.
 pub(super) struct OpenCore {
     files: Vec<Stamp>,
     jobs: Sender<Job>,
@@ -67,7 +67,7 @@ impl OpenCores {
         OpenCores { options, open: Mutex::default(), clock: AtomicU64::new(0) }
     }
 
-    /// Asks about `cores`, and opens them if they are not open.
+    /// Sends a question about `cores`. Opens the cores if necessary.
     ///
     /// # Errors
     /// Fails if the process cannot be started.
@@ -79,7 +79,7 @@ impl OpenCores {
         let (send, answer) = oneshot::channel();
         core.waiting.fetch_add(1, Ordering::AcqRel);
         let asked = Asked { answer, core: core.clone() };
-        // If its thread has ended, `send` is dropped, and the answer fails.
+        // If the thread has ended, the job is dropped, and the receiver gets an error.
         let _ = core.jobs.send(Job { line, answer: send });
         Ok(asked)
     }
@@ -91,7 +91,7 @@ impl OpenCores {
         if let Some(core) = open.iter().find(|core| core.files == files) {
             return Ok(core.clone());
         }
-        // A file that was replaced is another core.
+        // If the file was replaced, it is another core.
         let is_replaced =
             |core: &Arc<OpenCore>| core.files.iter().map(|file| &file.0).eq(files.iter().map(|file| &file.0));
         open.retain(|core| !is_replaced(core) || !core.end());
@@ -122,7 +122,7 @@ fn stamp(core: &Path) -> Stamp {
 impl OpenCore {
     fn start(files: Vec<Stamp>, options: &[String]) -> io::Result<Arc<OpenCore>> {
         let mut command = Command::new(std::env::current_exe()?);
-        // The folder is checked by the server; a worker reads only what it is asked about.
+        // The server has checked that the files are in the folder. A worker reads only the files that it gets.
         command.args(["mcp", "--root=."]).args(options).arg("--worker").args(files.iter().map(|file| &file.0));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
@@ -154,18 +154,18 @@ impl OpenCore {
         Ok(core)
     }
 
-    /// Ends the process. Returns true.
+    /// Ends the process. Always returns true.
     fn end(&self) -> bool {
         self.has_ended.store(true, Ordering::Release);
         let mut child = locked(&self.child);
-        // This has no effect if it has ended.
+        // No effect if the process has ended.
         let _ = child.kill();
         let _ = child.wait();
         true
     }
 }
 
-/// Passes questions to the process, one after the other, until it ends.
+/// Passes questions to the process, one at a time, until it ends.
 fn serve(jobs: &Receiver<Job>, mut to: impl Write, mut from: impl BufRead, doing: &dyn Fn(String)) {
     for job in jobs {
         if to.write_all(&job.line).and_then(|()| to.flush()).is_err() {
@@ -180,7 +180,7 @@ fn serve(jobs: &Receiver<Job>, mut to: impl Write, mut from: impl BufRead, doing
             match serde_json::from_str(&line) {
                 Ok(News::Doing(what)) => doing(what),
                 Ok(News::Answer(answer)) => {
-                    // The call may have been given up.
+                    // The call may have been cancelled.
                     let _ = job.answer.send(answer);
                     break;
                 }
@@ -191,7 +191,7 @@ fn serve(jobs: &Receiver<Job>, mut to: impl Write, mut from: impl BufRead, doing
 }
 
 impl Asked {
-    /// What is being done.
+    /// Describes the work in progress.
     pub(super) fn doing(&self) -> String {
         locked(&self.core.doing).clone()
     }

@@ -1,9 +1,9 @@
-//! The part of a long answer that fits: the first rows of each list, and a cursor for the rest.
+//! One page of a long answer: the first rows of each list, and a cursor for the rest.
 
 use coremap::program::printable;
 use serde_json::{Map, Value, json};
 
-/// Lengths of an answer in bytes: by default, at least, and at most.
+/// Lengths of an answer in bytes: default, minimum and maximum.
 pub(super) const DEFAULT_BYTES: usize = 8 << 10;
 pub(super) const MIN_BYTES: usize = 2 << 10;
 pub(super) const MAX_BYTES: usize = 64 << 10;
@@ -11,34 +11,34 @@ pub(super) const MAX_BYTES: usize = 64 << 10;
 /// Maximum length of a text in an answer, in characters.
 const MAX_TEXT: usize = 400;
 
-/// The same in a row that is too large otherwise.
+/// Maximum length of a text in characters in a row that would be too large otherwise.
 const SHORT_TEXT: usize = 80;
 
-/// Maximum number of lists that are continued. No command's answer has as many.
+/// Maximum number of lists that can be continued. No command's answer has as many.
 const MAX_LISTS: usize = 64;
 
-/// Part of an answer.
+/// One page of an answer.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) answer: Value,
     /// Lists that are not complete on this page.
     pub(super) cut: Vec<Value>,
-    /// Where the next page begins.
+    /// Start of the next page. `None` if there is none.
     pub(super) cursor: Option<String>,
 }
 
-/// The cursor is not of this question.
+/// The cursor belongs to another question.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WrongCursor;
 
-/// A list of an answer: the names that lead to it, and its elements.
+/// A list in an answer: the names of the fields that lead to it, and its elements.
 type List<'a> = (Vec<&'a str>, &'a [Value]);
 
-/// Returns the part of `answer` that `cursor` names, of at most `max` bytes as JSON. Each list continues where the last
-/// page ended it. `main`: JSON pointer to the list that matters most.
+/// Returns the page of `answer` at `cursor`, of at most `max` bytes as JSON. Each list continues where it ended on the
+/// last page. `main`: JSON pointer to the most important list.
 ///
 /// # Errors
-/// Fails if the cursor is of another question.
+/// Fails if the cursor belongs to another question.
 pub(super) fn page(answer: &Value, main: &str, cursor: Option<&str>, max: usize) -> Result<Page, WrongCursor> {
     let mut lists = Vec::new();
     collect(answer, &mut Vec::new(), &mut lists);
@@ -50,7 +50,7 @@ pub(super) fn page(answer: &Value, main: &str, cursor: Option<&str>, max: usize)
     let left = max.saturating_sub(length(&page));
     let mut filling = Filling { page, left, most: max / 4, at: from.clone(), cut: Vec::new(), any: false };
     let main = lists.iter().position(|(path, _)| pointer(path) == main);
-    // The list that matters gets its share first. Then each list gets a row in turn, so that none pushes out another.
+    // The most important list gets its share first. Then each list gets a row in turn, so that all get space.
     let share = left - left / 5 * MAIN_FIFTHS;
     while filling.left > share && main.is_some_and(|i| filling.add(i, &lists)) {}
     let mut open: Vec<usize> = (0..lists.len()).collect();
@@ -68,17 +68,17 @@ pub(super) fn page(answer: &Value, main: &str, cursor: Option<&str>, max: usize)
     Ok(Page { answer: page, cut, cursor })
 }
 
-/// Share of a page that the list that matters most gets first, in fifths.
+/// Share of a page that the most important list gets first, in fifths.
 const MAIN_FIFTHS: usize = 3;
 
 /// A page while rows are added.
 struct Filling {
     page: Value,
-    /// Bytes that are left.
+    /// Free bytes on the page.
     left: usize,
     /// Maximum length of a row in bytes.
     most: usize,
-    /// Number of rows of each list on this page and the pages before.
+    /// Number of rows of each list on this page and on the pages before.
     at: Vec<usize>,
     cut: Vec<Value>,
     /// Whether the page has a row.
@@ -93,7 +93,7 @@ impl Filling {
         let mut row = tidy(row, MAX_TEXT);
         let is_long = length(&row) >= self.most;
         let cuts = if is_long { shrink(&mut row, self.most, &format!("{}/{at}", pointer(path))) } else { Vec::new() };
-        // A page without a row would never end.
+        // Without this, a page might have no row, and paging would never end.
         if self.any && length(&row) >= self.left {
             return false;
         }
@@ -115,8 +115,8 @@ fn pointer(path: &[&str]) -> String {
     path.iter().map(|name| format!("/{name}")).collect()
 }
 
-/// The lists of an answer that are in no other list. Names of fields are coremap's own; a key that is not like one may
-/// be text of the process, and its lists are not continued.
+/// Collects the lists of an answer that are in no other list. Field names are coremap's own. A key that does not look
+/// like one may be text of the process, so lists below it are not continued.
 fn collect<'a>(value: &'a Value, path: &mut Vec<&'a str>, lists: &mut Vec<List<'a>>) {
     let Value::Object(fields) = value else { return };
     for (name, value) in fields {
@@ -132,7 +132,7 @@ fn collect<'a>(value: &'a Value, path: &mut Vec<&'a str>, lists: &mut Vec<List<'
     }
 }
 
-/// Whether a key is written as the names of fields are.
+/// Whether a key looks like a field name.
 pub(super) fn is_field(name: &str) -> bool {
     name.len() < 40 && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
@@ -143,7 +143,7 @@ fn positions(cursor: &str, lists: &[List<'_>]) -> Option<Vec<usize>> {
     fits.then_some(at)
 }
 
-/// The answer with empty lists, as [`collect`] finds them: the first `left` in fields.
+/// Returns the answer with empty lists: the first `left` lists that [`collect`] finds.
 fn without_lists(value: &Value, left: &mut usize) -> Value {
     let Value::Object(fields) = value else { return tidy(value, MAX_TEXT) };
     let mut out = Map::new();
@@ -165,7 +165,7 @@ fn get_mut<'v>(value: &'v mut Value, path: &[&str]) -> Option<&'v mut Value> {
     path.iter().try_fold(value, |value, name| value.get_mut(*name))
 }
 
-/// Copies a value with texts that are escaped and at most `max` characters long.
+/// Copies a value. Texts are escaped, and cut to `max` characters.
 fn tidy(value: &Value, max: usize) -> Value {
     match value {
         Value::String(text) => Value::String(safe(text, max)),
@@ -189,10 +189,10 @@ pub(super) fn safe(text: &str, max: usize) -> String {
     }
 }
 
-/// Halves the longest list in a row until it fits, then shortens its texts. Returns what was cut.
+/// Halves the longest list in a row until the row fits, then shortens its texts. Returns what was cut.
 fn shrink(row: &mut Value, max: usize, path: &str) -> Vec<Value> {
     let mut cut: Vec<(String, usize, usize)> = Vec::new();
-    // Each round halves a list, so there are few.
+    // Each round halves a list, so few rounds are needed.
     for _ in 0..200 {
         if length(row) < max {
             break;
@@ -212,7 +212,8 @@ fn shrink(row: &mut Value, max: usize, path: &str) -> Vec<Value> {
     cuts.map(|(list, shown, of)| json!({ "list": list, "from": 0, "shown": shown, "of": of })).collect()
 }
 
-/// The longest list within a value, in bytes, with its JSON pointer. A list within a list counts for the outer one.
+/// Returns the longest list in a value, by bytes, with its JSON pointer. A list within a list counts as part of the
+/// outer one.
 fn longest(value: &mut Value, path: String) -> Option<(String, &mut Vec<Value>)> {
     match value {
         Value::Array(list) if !list.is_empty() => Some((path, list)),

@@ -29,7 +29,7 @@ use crate::cli::{Exit, Failure};
 /// Interval of progress notifications.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// Resources: the answers of these tools without other arguments, as `coremap://TOOL/CORE`.
+/// Tools whose answers without other arguments are resources: `coremap://TOOL/CORE`.
 const RESOURCES: [(&str, &str); 2] =
     [("triage", "Findings about a core, most important first"), ("summary", "Memory of a core by kind")];
 
@@ -62,7 +62,7 @@ pub(super) fn serve(args: &McpArgs, common: &Common) -> Result<Exit, Failure> {
         let running = server.serve(rmcp::transport::io::stdio()).await.map_err(|e| e.to_string())?;
         running.waiting().await.map_err(|e| e.to_string())
     });
-    // A read of stdin may still wait.
+    // A thread may still wait for stdin.
     runtime.shutdown_background();
     match served {
         Ok(_) => Ok(Exit::Done),
@@ -87,7 +87,7 @@ impl Server {
         given: &Map<String, Value>,
         context: &RequestContext<RoleServer>,
     ) -> Value {
-        // Triage leaves out what would exceed its budget, and says so. Some time remains for all else.
+        // Triage lists what it skips to stay within its budget. Leave some time for everything else.
         let budget = self.budget.saturating_sub(self.budget / 6);
         let extra = (tool.name == "triage").then(|| format!("--budget={}ms", budget.as_millis()));
         let question = match arguments::read(tool, given, &self.root, (&self.common, extra.as_slice())) {
@@ -122,7 +122,7 @@ impl Server {
                 _ = ticks.tick() => {
                     if let Some(token) = context.meta.get_progress_token() {
                         let progress = ProgressNotificationParam::new(token, begun.elapsed().as_secs_f64());
-                        // A client that does not read them gets its answer all the same.
+                        // A client that ignores progress still gets its answer.
                         let _ = context.peer.notify_progress(progress.with_message(asked.doing())).await;
                     }
                 }
@@ -227,7 +227,7 @@ impl ServerHandler for Server {
         let incident = incident.ok_or_else(|| invalid("no such prompt"))?;
         let core = request.arguments.as_ref().and_then(|given| given.get("core")).and_then(Value::as_str);
         let core = core.ok_or_else(|| invalid("`core` is required"))?;
-        // The name is the client's own, and is read as a file within the folder later.
+        // The name comes from the client. It is resolved within the folder later.
         let core = page::safe(core, tools::MAX_TEXT).replace('`', "'");
         let steps = incident.steps.replace("CORE", &format!("`{core}`"));
         Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, steps)]).into())

@@ -15,19 +15,20 @@ pub(super) struct Tool {
     pub(super) name: &'static str,
     /// Arguments that name files, with a description of each.
     pub(super) files: &'static [(&'static str, &'static str)],
-    /// The argument of the command that is no option, with a description.
+    /// The argument of the command that is not an option, with a description.
     pub(super) word: Option<(&'static str, &'static str)>,
     /// Options that every call has.
     pub(super) fixed: &'static [&'static str],
     /// Options that a call may set. None of them reads or writes a file.
     pub(super) options: &'static [&'static str],
-    /// The method by which the answer is found.
+    /// The method that yields the answer.
     pub(super) evidence: &'static str,
     /// Confidence in the answer, unless its rows have their own.
     pub(super) confidence: &'static str,
-    /// JSON pointer to the list of the answer that matters most.
+    /// JSON pointer to the most important list of the answer.
     pub(super) main: &'static str,
-    /// JSON pointers to contents of the process's memory, `*` for each element. Hidden without `--show-data`.
+    /// JSON pointers to contents of the process's memory, with `*` for each element. They are hidden without
+    /// `--show-data`.
     pub(super) contents: &'static [&'static str],
 }
 
@@ -155,7 +156,7 @@ pub(super) fn named(name: &str) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| tool.name == name)
 }
 
-/// The program's commands with their arguments.
+/// Returns the program's commands with their arguments.
 fn program() -> &'static clap::Command {
     static PROGRAM: OnceLock<clap::Command> = OnceLock::new();
     PROGRAM.get_or_init(Args::command)
@@ -171,12 +172,12 @@ pub(super) enum Form {
 }
 
 impl Tool {
-    /// The question that the tool answers.
+    /// Returns the question that the tool answers.
     pub(super) fn sentence(&self) -> &'static str {
         commands::named(self.name).map_or("", |command| command.sentence)
     }
 
-    /// The option of the command named `name`, if a call may set it.
+    /// Returns the option of the command named `name`, if a call may set it.
     pub(super) fn option(&self, name: &str) -> Option<&'static Arg> {
         let name = self.options.iter().find(|option| property(option) == name)?;
         let command = program().find_subcommand(self.name)?;
@@ -218,7 +219,7 @@ impl Tool {
                     "default": page::DEFAULT_BYTES, "description": bytes }),
         );
         let files = self.files.iter().map(|(name, _)| *name);
-        // An address may be left out for a type.
+        // With a type, the address is optional.
         let word = self.word.map(|(name, _)| name).filter(|_| !self.options.contains(&"type"));
         let required: Vec<&str> = files.chain(word).collect();
         let schema = json!({

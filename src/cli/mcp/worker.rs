@@ -1,7 +1,7 @@
-//! A worker: this program in another role. It opens one core, keeps what it read, and answers the questions of a server,
-//! one line of JSON each on stdin and stdout. It ends with its stdin.
+//! A worker: this program in another role. It opens one core, keeps what it has read, and answers the questions of a
+//! server. Questions and answers are lines of JSON on stdin and stdout. It ends when its stdin ends.
 //!
-//! A question about two cores opens them itself, and its worker only keeps the answer for further pages.
+//! A question about two cores opens them itself. Its worker only keeps the answer for further pages.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};
@@ -27,22 +27,22 @@ use crate::cli::{Exit, Failure, lent};
 /// Maximum length of a command's JSON in bytes.
 const MAX_ANSWER: usize = 32 << 20;
 
-/// Number of answers that are kept for further pages.
+/// Number of answers stored for further pages.
 const KEPT: usize = 8;
 
 /// Width of messages in columns.
 const COLUMNS: usize = 100;
 
-/// Interval of news about a question that takes long.
+/// Interval of progress reports on a long question.
 const NEWS: Duration = Duration::from_millis(500);
 
-/// A question of the server.
+/// A question from the server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) tool: String,
     /// The words of the command line, without `coremap`.
     pub(super) words: Vec<String>,
-    /// The same, ready to paste.
+    /// The same command line, ready to paste.
     pub(super) command: String,
     pub(super) cursor: Option<String>,
     pub(super) max: usize,
@@ -52,7 +52,7 @@ pub(super) struct Order {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum News {
-    /// What is being done.
+    /// The work in progress.
     Doing(String),
     /// The answer.
     Answer(Value),
@@ -76,7 +76,7 @@ pub(super) fn work(cores: &[PathBuf], show_data: bool, common: &Common) -> Resul
         _ => None,
     };
     let session = opened.as_ref().and_then(|opened| opened.as_ref().ok()).copied();
-    // Paths and retained sizes of all questions are of one graph.
+    // Paths and retained sizes of all questions use one graph.
     let _graphs = session.map(Session::retain_graphs);
     let mut worker = Worker { session, show_data, kept: VecDeque::new() };
     for order in orders {
@@ -86,7 +86,7 @@ pub(super) fn work(cores: &[PathBuf], show_data: bool, common: &Common) -> Resul
             _ => worker.answer(tool, &order)?,
         };
         say(&News::Answer(answer))?;
-        // What was read with a spent budget is incomplete, and stays so. The next worker begins anew.
+        // After a budget is spent, results that were read with it stay incomplete. A new worker starts afresh.
         if worker.must_end() {
             break;
         }
@@ -94,7 +94,7 @@ pub(super) fn work(cores: &[PathBuf], show_data: bool, common: &Common) -> Resul
     Ok(Exit::Done)
 }
 
-/// Reads questions in a thread of its own, which ends the process with stdin, whatever is being done.
+/// Starts a thread that reads questions. When stdin ends, the thread ends the process, even during a question.
 fn orders() -> Result<Receiver<Order>, Failure> {
     let (send, receive) = channel();
     let read = move || {
@@ -130,11 +130,11 @@ fn trouble_of(failure: &Failure) -> Trouble {
 struct Worker {
     session: Option<Open>,
     show_data: bool,
-    /// The last answers, by their command lines.
+    /// The last answers, with their command lines.
     kept: VecDeque<(String, Answered)>,
 }
 
-/// Why a question has no answer: the trouble, and a message that may contain text of the process.
+/// Reason why a question has no answer, and a message that may contain text of the process.
 type NoAnswer = (Trouble, String);
 
 impl Worker {
@@ -149,7 +149,7 @@ impl Worker {
                 Ok(answered) => self.kept.push_back((order.command.clone(), answered)),
                 Err((Trouble::Ended, message)) => {
                     say(&News::Answer(answer::trouble(tool, &order.command, Trouble::Ended, &message)))?;
-                    // After a panic, what is kept may be half changed.
+                    // After a panic, stored results may be inconsistent.
                     std::process::exit(Exit::Input as i32);
                 }
                 Err((trouble, message)) => return Ok(answer::trouble(tool, &order.command, trouble, &message)),
@@ -194,7 +194,7 @@ impl Worker {
         Ok(Answered { exit, answer, messages })
     }
 
-    /// Does `work`, and reports to the server every half second what is being done.
+    /// Runs `work`, and reports the work in progress to the server every half second.
     fn with_news<R>(&self, work: impl FnOnce() -> R) -> R {
         let Some(session) = self.session else { return work() };
         let done = AtomicBool::new(false);
@@ -209,7 +209,7 @@ impl Worker {
             });
             let result = work();
             done.store(true, Ordering::Release);
-            // Without the thread, the question is answered all the same.
+            // Without the reporting thread, the question is answered without progress reports.
             if let Ok(reporter) = reporter {
                 reporter.thread().unpark();
             }

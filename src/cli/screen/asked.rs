@@ -37,8 +37,8 @@ pub(super) struct AskedChild {
 }
 
 impl Asked {
-    /// Starts `asked` on an open core, for a screen of `columns` columns. A command that is cancelled runs to its end, and
-    /// nobody reads its answer.
+    /// Starts `asked` on an open core, for a screen of `columns` columns. A command that is cancelled runs to its end,
+    /// and nobody reads its answer.
     ///
     /// # Errors
     /// Fails if no thread can be started.

@@ -1,4 +1,4 @@
-//! Completion at the prompt, from the definition of the program.
+//! Completion at the prompt, from clap's definition of the program.
 
 use std::sync::OnceLock;
 
@@ -43,7 +43,7 @@ fn program() -> &'static clap::Command {
     PROGRAM.get_or_init(Args::command)
 }
 
-/// The words that may follow `words` and begin with `begun`.
+/// Returns the words that may follow `words` and begin with `begun`.
 fn candidates(words: &[&str], begun: &str) -> Vec<String> {
     let begins = |name: &&str| name.starts_with(begun);
     let Some((command, rest)) = words.split_first().filter(|(first, rest)| **first != "help" || rest.len() > 1) else {
@@ -56,7 +56,7 @@ fn candidates(words: &[&str], begun: &str) -> Vec<String> {
         let of_command = command.get_arguments().chain(program().get_arguments());
         of_command.into_iter().find(|arg| arg.get_long() == name.strip_prefix("--"))
     };
-    // A value: after its option, or behind `=`.
+    // A value follows its option, or an `=`.
     let (option, value, lead) = match begun.split_once('=') {
         Some((option, value)) => (option, value, format!("{option}=")),
         None => (rest.last().copied().unwrap_or_default(), begun, String::new()),

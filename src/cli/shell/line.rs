@@ -1,6 +1,6 @@
-//! A line as it was typed: words, quoted as for a shell, and where the answer goes.
+//! Parses a typed line: words, quoted as for a shell, and the destination of the answer.
 
-/// Where an answer goes.
+/// Destination of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Target {
     /// To the terminal.
@@ -12,7 +12,7 @@ pub(super) enum Target {
     Pipe(String),
 }
 
-/// A line.
+/// A parsed line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) words: Vec<String>,
@@ -23,7 +23,7 @@ impl Line {
     /// Splits a line. Quotes and backslashes work as in a shell; nothing is expanded.
     ///
     /// # Errors
-    /// Says what is wrong with the line.
+    /// Returns what is wrong with the line.
     pub(super) fn read(text: &str) -> Result<Line, &'static str> {
         let mut line = Line::default();
         let mut word: Option<String> = None;

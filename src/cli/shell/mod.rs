@@ -1,11 +1,11 @@
-//! `shell`: a prompt at which commands are asked about one open core. What a command read is kept for the next.
+//! `shell`: a prompt for commands on one open core. Data that a command has read is reused by later commands.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `line` | what was typed: words, and where the answer goes |
+//! | `line` | parses a typed line: words, and the destination of the answer |
 //! | `complete` | completion of commands, options and their values |
 //! | `question` | a command that runs on the open core, and its interruption |
-//! | `target` | the terminal, a new file, or another program that gets the answer |
+//! | `target` | destinations of answers: the terminal, a new file, or another program |
 
 mod complete;
 mod line;
@@ -62,10 +62,10 @@ pub(crate) fn shell(core: &Path, common: &Common) -> Result<Exit, Failure> {
                    or use `coremap explore --pid N`";
         return Err(Failure::Usage(why.to_owned()));
     }
-    // A question that was interrupted may go on, so the core stays open as long as the program runs.
+    // An interrupted command may continue in the background, so the core stays open until the program ends.
     let process: &'static Process = Box::leak(Box::new(process));
     let session: Open = Box::leak(Box::new(Session::new(process)));
-    // Paths and retained sizes of all questions are of one graph.
+    // Paths and retained sizes of all questions use one graph.
     let _graphs = session.retain_graphs();
     let config = Config::builder().completion_type(CompletionType::List).auto_add_history(true).build();
     let editor = Editor::with_history(config.clone(), MemHistory::with_config(&config));
@@ -83,7 +83,7 @@ pub(crate) fn shell(core: &Path, common: &Common) -> Result<Exit, Failure> {
         console::flush();
         let text = match editor.readline(PROMPT) {
             Ok(text) => text,
-            // Ctrl-C while a line is typed.
+            // Ctrl-C during typing only clears the line.
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => break,
             Err(e) => return Err(Failure::Beside(format!("the prompt failed: {e}"))),
@@ -119,7 +119,7 @@ fn answer(questions: &Questions<'_>, line: &Line) -> Exit {
     })
 }
 
-/// Whether a command can be asked about an open core. Unknown names are: clap reports them.
+/// Whether a command can run on an open core. True for unknown names, so that clap reports them.
 fn is_asked_here(name: &str) -> bool {
     let never = ["mcp", "shell"];
     !commands::named(name)

@@ -1,4 +1,5 @@
-//! A command that runs on the open core, in a thread of its own: Ctrl-C returns to the prompt while the thread goes on.
+//! A command that runs on the open core, in its own thread. Ctrl-C returns to the prompt, and the thread continues in
+//! the background.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -17,16 +18,16 @@ use crate::cli::shell::line::Target;
 use crate::cli::shell::{Open, target};
 use crate::cli::{Exit, Failure, console, interrupt, lent, progress, words};
 
-/// Stack size of the thread in bytes, as large as a main thread's.
+/// Stack size of the thread in bytes: as large as a main thread's.
 const STACK: usize = 8 << 20;
 
-/// Interval of checks for the answer. Both the answer and Ctrl-C wake the thread that waits.
+/// Interval of checks for the answer. The answer and Ctrl-C also wake the waiting thread at once.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// Width of an answer that is not cut, in columns.
+/// Width of an uncut answer, in columns.
 const UNLIMITED: usize = 1 << 16;
 
-/// The error of clap in one line, without the usage.
+/// Returns clap's error as one line, without the usage.
 fn mistake(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines: Vec<&str> =
@@ -34,10 +35,10 @@ fn mistake(text: &str) -> String {
     lines.join("; ").trim_start_matches("error: ").to_owned()
 }
 
-/// What a command answered: its status, or why there is none, and what it wrote.
+/// Result of a command: its status or the reason why there is none, and its output.
 type Answered = (Result<Exit, Failure>, lent::Written);
 
-/// An open core that is asked.
+/// Runs commands on an open core.
 pub(super) struct Questions<'a> {
     session: Open,
     core: &'a Path,
@@ -49,14 +50,14 @@ impl<'a> Questions<'a> {
         Questions { session, core, common }
     }
 
-    /// Runs a command and gives its answer to `to`.
+    /// Runs a command and writes its answer to `to`.
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// Returns the reason why there is no answer.
     pub(super) fn answer(&self, asked: &[&str], to: &Target) -> Result<Exit, Failure> {
         target::check(to)?;
         let line = words::in_our_words(self.line(asked, to));
-        // What is wrong with it is said before a thread is started.
+        // Report errors in the line before a thread is started.
         if let Err(e) = Args::read(line.iter().cloned()) {
             if matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
                 target::give(e.render().to_string().as_bytes(), to)?;
@@ -68,7 +69,7 @@ impl<'a> Questions<'a> {
         self.session.process.begin_question();
         interrupt::take_interrupt();
         let Some((ended, written)) = self.run(line, columns)? else {
-            // Behind the terminal's ^C.
+            // End the line on which the terminal shows ^C.
             console::print(b"\n");
             message("interrupted; the work goes on in the background, and later answers use what it finds");
             return Ok(Exit::Done);
@@ -83,7 +84,7 @@ impl<'a> Questions<'a> {
         ended
     }
 
-    /// The command line, with the core last.
+    /// Returns the command line, with the core last.
     fn line(&self, asked: &[&str], to: &Target) -> Vec<OsString> {
         let mut line: Vec<OsString> = vec!["coremap".into()];
         line.extend(asked.iter().map(Into::into));
@@ -95,14 +96,14 @@ impl<'a> Questions<'a> {
             Colour::Never => "never",
             Colour::Always => "always",
             Colour::Auto if is_shown && look(self.common).color => "always",
-            // No colours, but bars.
+            // The terminal shows bars, but no colours.
             Colour::Auto if is_shown => "auto",
             Colour::Auto => "never",
         };
         if !asked.iter().any(|word| word.starts_with("--color")) {
             line.extend(["--color".into(), color.into()]);
         }
-        // The commands about the program itself read no core.
+        // Commands about the program itself read no core.
         if !asked.first().is_some_and(|name| ["schema", "completions", "man"].contains(name)) {
             line.extend(["--".into(), self.core.into()]);
         }
@@ -119,7 +120,7 @@ impl<'a> Questions<'a> {
                 let args = Args::read(line).map_err(|e| Failure::Usage(e.to_string()))?;
                 args.command.run(&args.common)
             });
-            // Nobody waits if it was interrupted.
+            // If the command was interrupted, no receiver waits.
             let _ = send.send(answered);
             asks.unpark();
         };
@@ -130,7 +131,7 @@ impl<'a> Questions<'a> {
                 match receive.try_recv() {
                     Ok(answered) => return Some(answered),
                     Err(TryRecvError::Disconnected) => {
-                        // It panicked, and the message is on stderr.
+                        // The command panicked. The message is on stderr.
                         return Some((Ok(Exit::Partial), lent::Written::default()));
                     }
                     Err(TryRecvError::Empty) => {}

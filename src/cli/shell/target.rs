@@ -1,4 +1,4 @@
-//! Where an answer goes.
+//! Destinations of answers.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::cli::Failure;
 use crate::cli::new_file::{NewFile, not_written, refuse_existing};
 use crate::cli::shell::line::Target;
 
-/// Fails early if the answer cannot be written there.
+/// Checks early whether the answer can be written to the destination.
 ///
 /// # Errors
 /// [`Failure::Usage`]
@@ -19,7 +19,7 @@ pub(super) fn check(to: &Target) -> Result<(), Failure> {
     }
 }
 
-/// Writes an answer to the terminal, to a new file, or to another program, and waits until that has ended.
+/// Writes an answer to the terminal, to a new file, or to another program. Waits until that program has ended.
 ///
 /// # Errors
 /// Fails if the answer cannot be written.
@@ -42,7 +42,7 @@ pub(super) fn give(text: &[u8], to: &Target) -> Result<(), Failure> {
             let written = child.stdin.take().map_or(Ok(()), |mut pipe| pipe.write_all(text));
             child.wait()?;
             match written {
-                // It has read enough, as `head` does.
+                // The program has read enough, as `head` does.
                 Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                 written => Ok(written?),
             }

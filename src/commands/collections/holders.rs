@@ -87,7 +87,7 @@ impl<'h, 'g> Holders<'h, 'g> {
         out
     }
 
-    /// The name of a link, if it is a static variable, or a field of an object of the program.
+    /// Returns the name of a link: a static variable, or a field of an object of the program. `None` for other links.
     fn label(&mut self, holder: Addr, link: Link, is_own: bool) -> Option<String> {
         if let Link::Field(offset) = link {
             let slot = self.names.heap.slot_address(holder, offset);

@@ -31,9 +31,9 @@ pub struct HeapStatOptions {
 /// Whether roots reach an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reachability {
-    /// They do.
+    /// Roots reach the object.
     Live,
-    /// They do not: a collection would free it.
+    /// No root reaches the object. A collection would free it.
     Dead,
 }
 

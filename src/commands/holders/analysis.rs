@@ -31,7 +31,7 @@ struct Word {
     value: Addr,
 }
 
-/// Native memory that a word points at.
+/// Native memory at which a word points.
 #[derive(Clone, Copy)]
 enum NativeMemory {
     Malloc(Block),
@@ -52,7 +52,8 @@ struct Group {
     of_runtime: bool,
 }
 
-/// Type, field, state of the objects, and whether they represent the runtime's own structures.
+/// Key of a group: runtime, type, field, state of the objects, and whether they represent structures of the runtime
+/// itself.
 type GroupKey = (RuntimeId, u64, Option<u64>, Option<HolderState>, bool);
 
 /// Lists types whose objects point at native memory, at most `limit` rows.
@@ -60,7 +61,7 @@ pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress)
     session.process.target().expect_scan();
     let heap: Vec<AddrRange> =
         union(session.map().regions.iter().filter(|r| r.kind.holds_objects()).map(|r| r.range).collect());
-    // Mappings are also reached through malloc blocks.
+    // malloc blocks may also point at anonymous mappings.
     let of_malloc = session.map().regions.iter().filter(|r| r.kind == Kind::Malloc).map(|r| r.range);
     let survey = anon::survey(session, union(heap.iter().copied().chain(of_malloc).collect()), progress);
     let mapped: Vec<AddrRange> = survey.blocks.iter().map(|b| b.0).collect();
@@ -202,7 +203,7 @@ fn report(groups: BTreeMap<GroupKey, Group>, shares: &Shares<'_>, limit: Option<
     let (mut malloc, mut mmap) = (HashSet::new(), HashSet::new());
     let mut rows: Vec<(HolderRow, Sources)> = Vec::new();
     for ((.., state, _), group) in groups {
-        // C++ objects of the runtime are known by their vtables.
+        // C++ objects of the runtime are recognised by their vtables.
         let first = |block: &Block| shares.begins_in_image(block);
         let of_runtime = group.of_runtime || !group.malloc.is_empty() && group.malloc.values().all(first);
         let mut row = HolderRow {
@@ -233,7 +234,7 @@ fn report(groups: BTreeMap<GroupKey, Group>, shares: &Shares<'_>, limit: Option<
         let mappings = group.mmap.into_keys().filter_map(|start| shares.mapping_at(start)).collect();
         rows.push((row, Sources { blocks, mappings, of_runtime }));
     }
-    // What objects of several states reach is alive if one of them is.
+    // Sort live rows first: memory that objects in several states reach is alive if one of them is.
     let direct = |r: &HolderRow| r.malloc.bytes.saturating_add(r.mmap.bytes);
     rows.sort_by_key(|(r, _)| (r.of_runtime, rank(r.state), Reverse(direct(r)), r.object));
     let (mut rows, sources): (Vec<HolderRow>, Vec<Sources>) = rows.into_iter().unzip();
@@ -286,7 +287,7 @@ fn report(groups: BTreeMap<GroupKey, Group>, shares: &Shares<'_>, limit: Option<
     }
 }
 
-/// Order of states: what is reached from several counts for the first.
+/// Returns the rank of a state. Memory reached from several states counts for the lowest rank.
 fn rank(state: Option<HolderState>) -> u8 {
     match state {
         Some(HolderState::Live) => 0,

@@ -1,11 +1,12 @@
 //! Native memory that a row reaches: alone, and together with other rows.
 //!
 //! A block that two rows reach is owned by neither, so it must not count for both. Each row is a source in the graph of
-//! blocks, and all rows have one virtual root. A row dominates a block if no other row reaches it. So each row is followed
-//! in turn, and a block is visited for at most two rows: the time is linear in the blocks, whatever the number of rows.
+//! blocks, and all rows have one virtual root. A row dominates a block if no other row reaches it. Each row is followed
+//! in turn, and each block is visited for at most two rows. So the time is linear in the blocks, whatever the number of
+//! rows.
 //!
 //! The runtime's own structures (threads, assemblies) refer to most of what the runtime uses. They are owned by the
-//! runtime, not by the objects that represent them, so no row of the program is followed through them.
+//! runtime, not by the objects that represent them. So no row of the program is followed through them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -24,11 +25,11 @@ type Pairs = Vec<(BlockId, u64)>;
 /// Sources of one row.
 #[derive(Default)]
 pub(super) struct Sources {
-    /// Blocks that its words point into.
+    /// Blocks into which its words point.
     pub(super) blocks: Vec<Block>,
-    /// Indices of anonymous mappings that its words point at.
+    /// Indices of anonymous mappings at which its words point.
     pub(super) mappings: Vec<usize>,
-    /// Whether its words point at the runtime's own structures.
+    /// Whether its words point at structures of the runtime itself.
     pub(super) of_runtime: bool,
 }
 
@@ -41,16 +42,16 @@ impl Sources {
 /// Native memory by row, in the order of the rows.
 #[derive(Default)]
 pub(super) struct Division {
-    /// What no earlier row reaches. The sum over all rows is everything that is reached.
+    /// Memory that no earlier row reaches. The sum over all rows is everything that is reached.
     pub(super) new: Vec<HeldTotal>,
-    /// What belongs to the row: a block that its words point into, and what this leads to up to blocks that words of
-    /// other rows point into. The sum over all rows is everything that is reached.
+    /// Memory that belongs to the row: a block into which its words point, and everything below it up to blocks into
+    /// which words of other rows point. The sum over all rows is everything that is reached.
     pub(super) credit: Vec<HeldTotal>,
-    /// What no other row reaches.
+    /// Memory that no other row reaches.
     pub(super) alone: Vec<HeldTotal>,
-    /// The first row that reaches a block that several reach.
+    /// The first row that reaches each block that several rows reach.
     first: HashMap<BlockId, usize>,
-    /// Bytes that the first row and a second one reach.
+    /// Bytes that two rows both reach, by their indices. The first is the first row that reaches them.
     pairs: BTreeMap<(usize, usize), u64>,
 }
 
@@ -62,11 +63,11 @@ pub(super) struct Shares<'a> {
     /// Images of the runtimes. A block that begins with a pointer into one is a C++ object of the runtime.
     images: &'a [AddrRange],
     queue: BlockQueue<'a>,
-    /// Blocks that rows point into.
+    /// Blocks into which rows point.
     starts: BlockMarks,
-    /// The runtime's own structures among them.
+    /// Those of `starts` that are structures of the runtime itself.
     own: BlockMarks,
-    /// Blocks and mappings that some row reaches.
+    /// Blocks and mappings that a row reaches.
     once: BlockMarks,
     once_mapped: Marked,
     /// Blocks and mappings that several rows reach.
@@ -74,7 +75,7 @@ pub(super) struct Shares<'a> {
     twice_mapped: Marked,
 }
 
-/// Marks of anonymous mappings, by index. They are few, as are pointers to them.
+/// Marks of anonymous mappings, by index. There are few mappings, and few pointers to them.
 #[derive(Default)]
 struct Marked(Mutex<HashSet<usize>>);
 
@@ -94,17 +95,17 @@ impl Marked {
 
 /// Decides whether a block or mapping is visited.
 trait Gate: Sync {
-    /// Whether a block that the row points into, or that another block of it leads to, is visited.
+    /// Whether to visit a block to which the row or another of its blocks points.
     fn block(&self, id: BlockId) -> bool;
     fn mapping(&self, i: usize) -> bool;
 
-    /// Like `block`, if another block leads to it.
+    /// Like `block`, for a block to which another block points.
     fn next(&self, id: BlockId) -> bool {
         self.block(id)
     }
 }
 
-/// Blocks that no row points into, and that no row was followed to so far.
+/// Admits unvisited blocks. If a block was reached from another block, no row may point into it.
 struct Nearest<'s> {
     once: Once<'s>,
     starts: &'s BlockMarks,
@@ -125,7 +126,7 @@ impl Gate for Nearest<'_> {
     }
 }
 
-/// Blocks that are visited for the first time.
+/// Admits blocks that were not visited before.
 struct Once<'s> {
     marks: &'s BlockMarks,
     mapped: &'s Marked,
@@ -141,7 +142,7 @@ impl Gate for Once<'_> {
     }
 }
 
-/// Blocks that at most one row was followed to so far. `fresh`: those that only this row was followed to.
+/// Admits blocks that at most one other row has visited. `fresh`: marks of blocks that only this row has visited.
 struct AtMostTwice<'s, 'a> {
     shares: &'s Shares<'a>,
     fresh: &'s BlockMarks,
@@ -158,7 +159,7 @@ impl Gate for AtMostTwice<'_, '_> {
     }
 }
 
-/// Blocks that only one row reaches. `here`: mappings of this row.
+/// Admits blocks that only one row reaches. `here`: mappings of this row.
 struct Alone<'s, 'a> {
     shares: &'s Shares<'a>,
     seen: &'s BlockMarks,
@@ -176,7 +177,8 @@ impl Gate for Alone<'_, '_> {
 }
 
 impl<'a> Shares<'a> {
-    /// `mapped` are anonymous mappings or blocks within them, by address. `images` are the runtimes' images.
+    /// Creates the graph. `mapped`: anonymous mappings or blocks within them, by address. `images`: the runtimes'
+    /// images.
     pub(super) fn new(reach: &'a Reach<'a>, mapped: &'a [AddrRange], images: &'a [AddrRange]) -> Shares<'a> {
         let hull = reach.blocks.hull();
         let ends = mapped.first().zip(mapped.last()).map(|(a, b)| AddrRange::new(a.start, b.end));
@@ -201,7 +203,7 @@ impl<'a> Shares<'a> {
         }
     }
 
-    /// Index of the anonymous mapping that begins at `at`.
+    /// Returns the index of the anonymous mapping that begins at `at`.
     pub(super) fn mapping_at(&self, at: Addr) -> Option<usize> {
         at.is_aligned(PAGE).then(|| self.mapped.binary_search_by_key(&at, |m| m.start).ok()).flatten()
     }
@@ -221,12 +223,12 @@ impl<'a> Shares<'a> {
         let seen = self.reach.blocks.marks();
         let of_program = rows.partition_point(|row| !row.of_runtime);
         let (of_program, of_runtime) = rows.split_at_checked(of_program).unwrap_or((rows, &[]));
-        // The runtime is no other owner of what the program's objects reach.
+        // The runtime does not count as another owner of memory that the program's objects reach.
         for part in [of_program, of_runtime] {
             for row in part {
                 self.add(row, &fresh, &mut out);
             }
-            // Nobody else visits the blocks of a row, so marks are shared by all rows.
+            // A block that only one row reaches is visited for no other row, so one set of marks is enough.
             out.alone.extend(part.iter().map(|row| self.alone(row, &seen)));
         }
         let (credited, mapped) = (self.reach.blocks.marks(), Marked::default());
@@ -244,7 +246,7 @@ impl<'a> Shares<'a> {
         out
     }
 
-    /// Follows the next row. `fresh` has no marks, and has none afterwards.
+    /// Follows the next row. `fresh` must be empty, and is empty again afterwards.
     fn add(&self, row: &Sources, fresh: &BlockMarks, out: &mut Division) {
         let number = out.new.len();
         let fresh_mapped = Marked::default();
@@ -307,7 +309,7 @@ impl<'a> Shares<'a> {
         sum
     }
 
-    /// What row `number` reaches, and the row that shares most of it.
+    /// Returns the memory that row `number` reaches, and the row that shares most of it.
     pub(super) fn reached(&self, number: usize, row: &Sources, division: &Division) -> (HeldTotal, Option<usize>) {
         let (marks, mapped) = (self.reach.blocks.marks(), Marked::default());
         let (mut sum, mut sharers) = (HeldTotal::default(), BTreeMap::<usize, u64>::new());
@@ -356,7 +358,7 @@ impl<'a> Shares<'a> {
             gate.mapping(i);
         }
         let each = |share: &mut S, part: usize, block: Block| {
-            // A C++ object of the runtime, reached through a block of the program.
+            // A C++ object of the runtime that a block of the program points at.
             if !row.of_runtime && !self.starts.has(block.id) && self.begins_in(part, &block) {
                 return;
             }

@@ -18,7 +18,7 @@ pub(super) struct States {
 }
 
 impl States {
-    /// Reads the states of objects, given by runtime. The graph of objects is not searched if there are none.
+    /// Reads the states of objects, given by runtime. Without objects, the graph is not searched.
     pub(super) fn read(
         session: &Session<'_>,
         objects: impl Iterator<Item = (RuntimeId, impl Iterator<Item = Addr>)>,
@@ -64,14 +64,14 @@ impl States {
         out
     }
 
-    /// State of an object, and whether it is registered for finalization. `None` if not read.
+    /// Returns the state of an object, and whether it is registered for finalization. `None` if not read.
     pub(super) fn of(&self, id: RuntimeId, object: Addr) -> (Option<HolderState>, Option<bool>) {
         let registered = self.registered.get(&id).map(|of| of.contains(&object));
         (self.by_object.get(&(id, object)).copied(), registered)
     }
 }
 
-/// Numbers that only objects whose finalizers are due reach. Empty if there are none.
+/// Marks the objects that only queued finalizers reach, by number. Empty if no finalizer is queued.
 fn of_finalizers(retained: &Retained<'_>) -> Vec<bool> {
     let Some(queue) = retained.live.root_nodes.iter().find(|node| node.kind == FINALIZER_QUEUE) else {
         return Vec::new();

@@ -139,7 +139,7 @@ impl Render for HoldersReport {
 }
 
 impl HoldersReport {
-    /// Adds a line for what only objects in each state but `live` reach.
+    /// Adds a line for memory that only objects in one state reach, for each state but `live`.
     fn add_states(&self, doc: &mut Document<'_>) {
         for sum in self.by_state.iter().filter(|sum| sum.reached.bytes() > 0) {
             let bytes = human(sum.reached.bytes());

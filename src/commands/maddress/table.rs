@@ -10,8 +10,8 @@ use crate::render::document::Cut;
 use crate::report::{Name, RegionRow};
 use serde::Serialize;
 
-/// Writes the tables as SOS prints them: the first `listed` rows, and the summary of all. If `width` is known, the least useful
-/// columns are omitted and paths are cut to fit.
+/// Writes the tables as SOS prints them: the first `listed` rows, and the summary of all. If `width` is known, the
+/// least useful columns are omitted and paths are cut to fit.
 ///
 /// # Errors
 /// Errors of writing.

@@ -168,8 +168,8 @@ pub(in crate::commands) fn whole(allocator: Option<AllocatorName>) -> &'static s
     if allocator.is_some() { "allocator" } else { "malloc" }
 }
 
-/// Reports equal blocks with a large share of their allocator's used bytes. `managed`: objects of a managed heap may own
-/// them. A word that points at a block is then often in another block, and `refs` goes no further.
+/// Reports equal blocks with a large share of their allocator's used bytes. `managed`: objects of a managed heap may
+/// own them. A word that points at a block is then often in another block, and `refs` goes no further.
 pub(super) fn equal_blocks(report: &MallocReport, managed: bool) -> Vec<Finding> {
     report
         .clusters

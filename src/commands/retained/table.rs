@@ -154,7 +154,7 @@ fn object_lines(doc: &mut Document<'_>, object: &RetainedRow, dominators: &[Reta
     }
 }
 
-/// The type of an object, after what it is in the program.
+/// Returns the title of an object, with its type in parentheses. Without a title, only the type.
 fn titled(name: Option<&Name>, title: Option<&String>) -> String {
     let name = name.map_or_else(|| "?".into(), Name::shown);
     title.map_or(name.clone(), |title| format!("{title} ({name})"))

@@ -15,7 +15,7 @@ use crate::sums::SaturatingSum;
 use crate::targets::at;
 use crate::units::count;
 
-/// Maximum number of examples per kind of secret, and per kind of region among them.
+/// Maximum number of examples of each kind of secret, and maximum number of these in one kind of region.
 const EXAMPLES: usize = 5;
 const EXAMPLES_EACH: u64 = 2;
 

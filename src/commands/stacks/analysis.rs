@@ -246,7 +246,8 @@ fn fault(session: &Session<'_>) -> Option<(u32, Addr)> {
 /// Signals of an access to memory: SIGSEGV, SIGBUS.
 const FAULTS: [i32; 2] = [11, 7];
 
-/// Bytes below the main stack in which the kernel maps nothing, and to which the stack does not grow (`stack_guard_gap`).
+/// Bytes below the main stack in which the kernel maps nothing, and to which the stack does not grow
+/// (`stack_guard_gap`).
 const GUARD_GAP: u64 = 256 * PAGE;
 
 /// The finding about a thread that overflowed its stack. `fault`: the thread and address of the access that ended the

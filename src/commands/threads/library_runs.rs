@@ -1,4 +1,4 @@
-//! Folds runs of frames of one library in the tree of stacks: who reads it looks for the program's own methods.
+//! Folds runs of frames of one library in the tree of stacks, because readers look for the program's own methods.
 
 use std::collections::BTreeSet;
 

@@ -53,7 +53,7 @@ impl Render for TimersReport {
     }
 }
 
-/// Who waits for timers, or what their method gets.
+/// Returns what waits for the timers, or what their method gets.
 fn reason(group: &TimerGroupRow) -> String {
     let of_kind = |kind: &String| group.state_type.as_ref().map_or(kind.clone(), |state| format!("{kind} ({state})"));
     match (&group.awaited_by, &group.held_by, &group.state_type) {

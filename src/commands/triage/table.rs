@@ -7,10 +7,10 @@ use crate::render::{Render, csv_rows};
 use crate::report::{Finding, Severity};
 use crate::units::{exact, human, noun, round};
 
-/// Share of all bytes below which a kind of memory gets no row of its own.
+/// Minimum share of all bytes for a row of a kind of memory.
 const SMALL_KIND: f64 = 0.005;
 
-/// Share of all bytes below which a note is left out, and number of findings that are always shown.
+/// Minimum share of all bytes for a note, and number of findings that are always shown.
 const SMALL: f64 = 0.05;
 const FIRST: usize = 3;
 
@@ -20,7 +20,7 @@ fn is_small(finding: &Finding) -> bool {
 }
 
 impl TriageReport {
-    /// All bytes by kind.
+    /// Returns all bytes by kind.
     fn table(&self) -> TableBlock<'_> {
         let measure = match self.resident {
             Some(_) if self.swapped > Some(0) => "Resident or swapped",
@@ -43,7 +43,8 @@ impl TriageReport {
         table
     }
 
-    /// Findings in the order of the table, each with its position: a note that belongs to a note before it is below that.
+    /// Returns findings in the order of the table, each with its position. A note is below the earlier note to which it
+    /// belongs.
     fn placed(&self) -> Vec<(&Finding, Place)> {
         let is_note = |f: &Finding| f.severity == Severity::Info;
         let parent = |i: usize, f: &Finding| {
@@ -51,7 +52,7 @@ impl TriageReport {
             self.findings.get(..i)?.iter().position(|other| other.id == id && is_note(other))
         };
         let parents: Vec<Option<usize>> = self.findings.iter().enumerate().map(|(i, f)| parent(i, f)).collect();
-        // A parent may belong to another itself; the list has one level.
+        // A parent may itself belong to another finding, but the list has only one level.
         let top = |mut i: usize| {
             while let Some(above) = parents.get(i).copied().flatten() {
                 i = above;

@@ -15,9 +15,9 @@ use crate::units::{count, exact, human};
 /// Maximum number of types named in a sentence.
 const NAMED_TYPES: usize = 3;
 
-/// Explains what keeps the memory at `addr`, and what it keeps.
+/// Explains what retains the memory at `addr`, and what that memory retains.
 pub fn why(session: &Session<'_>, addr: Addr, progress: &Progress) -> WhyReport {
-    // Paths and retained sizes are of the same graph.
+    // Paths and retained sizes use the same graph.
     let _graphs = session.retain_graphs();
     let whatis = whatis(session, &[addr], 0, progress).first;
     let mut report = WhyReport { address: addr, whatis, ..WhyReport::default() };
@@ -25,7 +25,7 @@ pub fn why(session: &Session<'_>, addr: Addr, progress: &Progress) -> WhyReport 
     report
 }
 
-/// Free space of a managed heap has a type of this name.
+/// Name of the type that free space in a managed heap has.
 const FREE: &str = "Free";
 
 fn explain(session: &Session<'_>, report: &mut WhyReport) {
@@ -63,7 +63,7 @@ fn explain(session: &Session<'_>, report: &mut WhyReport) {
     if matches!(region.kind.facts().contents, Contents::Objects | Contents::Unwalked | Contents::Blocks) {
         return unknown(report, &format!("{} without an object or block that coremap could read", region.kind));
     }
-    // It may be a heap that was not read.
+    // Unclaimed memory may be a heap that was not read.
     if region.kind.facts().contents == Contents::Unclaimed {
         return unknown(report, &format!("{}, which no structure that was read claims", region.kind));
     }
@@ -83,7 +83,7 @@ fn unknown(report: &mut WhyReport, what: &str) {
     report.evidence = report.whatis.evidence.clone().unwrap_or_default();
 }
 
-/// Memory that no reference keeps.
+/// Explains memory whose lifetime does not depend on references.
 fn mapped(report: &mut WhyReport, row: &WhatisRow) {
     let Some(region) = &row.region else { return };
     report.kept = Kept::Mapped;
@@ -102,12 +102,12 @@ fn mapped(report: &mut WhyReport, row: &WhatisRow) {
     report.evidence = row.evidence.clone().unwrap_or_default();
 }
 
-/// Whether everything was read that may hold references to managed objects.
+/// Whether all memory was read that may refer to managed objects.
 pub(super) fn is_all_read(session: &Session<'_>, not_read: &[String]) -> bool {
     not_read.is_empty() && !session.process.diag.is_partial()
 }
 
-/// Explains what keeps the objects of types whose name matches. `top`: maximum number of groups of paths.
+/// Explains what retains objects of types whose name matches. `top`: maximum number of groups of paths.
 pub fn why_types(session: &Session<'_>, name: &Regex, top: usize) -> WhyTypesReport {
     let roots = gcroot_types(session, name, top);
     let is_all_read = is_all_read(session, &roots.not_read);

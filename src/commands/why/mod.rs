@@ -1,5 +1,5 @@
-//! `why`: what is at an address, what keeps it, and what it keeps: `whatis`, `gcroot` and `retained` in one answer. For
-//! types, what keeps their objects.
+//! `why`: what is at an address, what retains it, and what it retains. It combines `whatis`, `gcroot` and `retained`.
+//! For types, it shows what retains their objects.
 
 mod analysis;
 mod of_block;

@@ -1,4 +1,4 @@
-//! What keeps a malloc block that no managed object owns.
+//! Explains what retains a malloc block that no managed object owns.
 
 use crate::analysis::reach::unread;
 use crate::commands::retained::{RetainedOptions, retained};

@@ -1,4 +1,4 @@
-//! What keeps a managed object, or native memory that one owns.
+//! Explains what retains a managed object, or native memory that an object owns.
 
 use crate::addr::Addr;
 use crate::commands::gcroot::{GcRootReport, gcroot};
@@ -44,7 +44,7 @@ pub(super) fn explain_owner(session: &Session<'_>, report: &mut WhyReport) {
             article(&owner.name),
             owner.address
         ),
-        // A word of the object points there, which may be chance.
+        // A word of the object points there, perhaps by chance.
         None => format!(
             "{} is native memory to which {} at {} points{field}.",
             report.address,
@@ -58,7 +58,7 @@ pub(super) fn explain_owner(session: &Session<'_>, report: &mut WhyReport) {
     report.text = format!("{owned} {}", kept_text(report, "that object"));
 }
 
-/// Adds the paths to `object`, and judges them.
+/// Adds the paths to `object`, and derives from them whether it is retained.
 fn add_roots(session: &Session<'_>, report: &mut WhyReport, object: Addr) {
     let found = gcroot(session, object, false);
     report.object = Some(found.object);
@@ -85,7 +85,7 @@ fn judge(found: &GcRootReport, is_all_read: bool) -> (Kept, Option<Confidence>) 
     }
     match (found.paths.is_empty(), is_all_read) {
         (false, _) => (Kept::Perhaps, Some(Confidence::Heuristic)),
-        // A search that reached its limit visited nothing, or may have more.
+        // If the search reached its limit, it visited nothing or there may be more paths.
         (true, true) if found.visited > 0 && !found.more => (Kept::Unreached, Some(Confidence::Derived)),
         (true, _) => (Kept::Unknown, None),
     }
@@ -123,7 +123,7 @@ fn kept_text(report: &WhyReport, it: &str) -> String {
 
 fn retained_text(report: &WhyReport) -> Option<String> {
     let bytes = report.retained.as_ref()?.retained?;
-    // The array of static variables dominates what they refer to, and that says nothing.
+    // The array of static variables dominates everything that they refer to. That explains nothing.
     let is_variable = |row: &RetainedRow| {
         report.retained.as_ref().is_some_and(|of| {
             of.dominator_field.as_deref().is_some_and(|f| variable(f).is_some()) && of.dominator == Some(row.object)
@@ -138,8 +138,8 @@ fn retained_text(report: &WhyReport) -> Option<String> {
     Some(format!("It retains {}{}.", human(bytes), through.unwrap_or_default()))
 }
 
-/// The static or global variable that a field is, or that an element of an array of statics is: `static Cache.all`,
-/// `[12] (static Cache.all)`.
+/// Returns the static or global variable that a link names. The link may also be an element in an array of statics:
+/// `static Cache.all` or `[12] (static Cache.all)`. `None` if it names no variable.
 fn variable(field: &str) -> Option<&str> {
     if ["static ", "global "].iter().any(|word| field.starts_with(word)) {
         return Some(field);
@@ -152,7 +152,7 @@ fn article(name: &Name) -> String {
     format!("an object of type {}", name.shown())
 }
 
-/// The root of a path in words.
+/// Returns the root of a path in words.
 pub(super) fn root_text(path: &RootPathRow) -> String {
     let thread = path.thread.map(|tid| format!(" of thread {tid}")).unwrap_or_default();
     let method = path.frame.as_ref().and_then(|frame| frame.method.as_ref());
@@ -161,8 +161,8 @@ pub(super) fn root_text(path: &RootPathRow) -> String {
     format!("{}{thread}{method}{name}", path.root_kind)
 }
 
-/// A path in words: its root, then the objects with the fields that lead on. A long path shows its ends. If a static
-/// variable has a name, the path begins there: the array that stores it is the runtime's own.
+/// Returns a path in words: its root, then the objects with the fields that lead on. A long path is cut in the middle.
+/// If a static variable has a name, the path begins there, because the array that stores it belongs to the runtime.
 pub(super) fn path_text(root: &str, chain: &[(&Name, Option<&Name>)]) -> String {
     let named = |(i, step): (usize, &(&Name, Option<&Name>))| Some((i, variable(step.1?)?.to_owned()));
     let (root, chain) = match chain.iter().enumerate().find_map(named) {

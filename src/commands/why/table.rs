@@ -17,7 +17,7 @@ fn is_blank(block: &Block<'_>) -> bool {
     matches!(block, Block::Line(text, _) if text.is_empty())
 }
 
-/// Number of paths that the text shows.
+/// Maximum number of paths in the text.
 const PATHS: usize = 4;
 
 fn head(doc: &mut Document<'_>, text: &str, evidence: &str, confidence: Option<Confidence>) {
@@ -38,7 +38,7 @@ impl Render for WhyReport {
             doc.line("");
             doc.line(format!("coremap gcroot --all {object} shows more paths"));
         }
-        // What is reached is kept, whatever else there is.
+        // If it is reached, it is retained, and what was not read does not matter.
         if self.kept != Kept::Reached {
             not_read_line(&mut doc, &self.not_read);
         }
@@ -86,7 +86,7 @@ impl Render for WhyTypesReport {
         head(&mut doc, &self.text, &self.evidence, self.confidence);
         if !self.roots.groups.is_empty() {
             doc.line("");
-            // The first line is in the sentences above.
+            // The sentences above contain the first line.
             doc.blocks.extend(self.roots.document().blocks.into_iter().skip(1).skip_while(is_blank));
         }
         doc

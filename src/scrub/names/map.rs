@@ -23,8 +23,8 @@ pub(super) struct Tokens {
     pub(super) public: HashSet<String>,
     /// The program's own tokens.
     pub(super) own: HashSet<String>,
-    /// Lengths in bytes of the ends of a token that are tokens too. Names share bytes with longer ones that have equal
-    /// ends.
+    /// Lengths in bytes of the ends of each token that are tokens too. A name may share its bytes with a longer name
+    /// that has the same end.
     pub(super) tails: HashMap<String, BTreeSet<usize>>,
     /// Tokens that begin with type letters of a descriptor, with the number of bytes of those letters.
     pub(super) descriptors: HashMap<String, usize>,
@@ -52,7 +52,7 @@ impl Tokens {
 }
 
 impl Tokens {
-    /// Adds shorter ends to longer ones: an end of a token is also an end of its longer ends, and of the name in it.
+    /// Adds ends of ends. If a token's end is a token, that token's ends are ends of the longer token too.
     fn add_tails(&mut self) {
         let all: Vec<(String, Vec<usize>)> =
             self.tails.iter().map(|(token, lens)| (token.clone(), lens.iter().copied().collect())).collect();

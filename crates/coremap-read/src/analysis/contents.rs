@@ -1,4 +1,4 @@
-//! Contents of memory as text. The map says where pointers lead to.
+//! Describes contents of memory. An address map shows where pointers point.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Destinations {
         Destinations { parts: RangeMap::from_sorted(parts).unwrap_or_default(), names, hull }
     }
 
-    /// A content as text: `pointers (pointee malloc)`.
+    /// Describes a content: `pointers (pointee malloc)`.
     pub fn describe(&self, content: Content) -> String {
         match content {
             Content::Pointers(None) => "pointers (mixed)".to_owned(),
@@ -83,8 +83,8 @@ impl Destinations {
         })
     }
 
-    /// Name of the memory that pointers of this content lead to: `malloc`. `None` if the content is not pointers, or if
-    /// they lead to several kinds of memory.
+    /// Returns the name of the memory at which pointers of this content point: `malloc`. `None` if the content is not
+    /// pointers, or if they point at several kinds of memory.
     pub fn pointee(&self, content: Content) -> Option<&str> {
         match content {
             Content::Pointers(Some(DestinationId(n))) => self.names.get(usize::from(n)).map(|name| &**name),
@@ -100,7 +100,7 @@ impl AddressClassifier for Destinations {
     }
 }
 
-/// Name of a region as a destination of pointers. Modules and recognised owners have names of their own.
+/// Returns the name of a region as a destination of pointers. Modules and recognised owners have names of their own.
 fn destination(region: &Region) -> Arc<str> {
     match region.kind.facts().pointers {
         Destination::Reserved => "reserved memory".into(),
@@ -117,14 +117,15 @@ fn destination(region: &Region) -> Arc<str> {
     }
 }
 
-/// File name of an image region's module. Memory that is not backed by the file (.bss) has the name in its detail.
+/// Returns the file name of an image region's module. For memory that is not backed by the file (.bss), the name is in
+/// the detail.
 pub fn module(region: &Region) -> &str {
     let of_module = || region.detail.split(" .").next().unwrap_or_default();
     let path = region.file.as_deref().unwrap_or_else(of_module);
     path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path)
 }
 
-/// Owner of a recognised region: the part of its detail before the first comma or colon, such as `V8 page`.
+/// Returns the owner of a recognised region: the part of its detail before the first comma or colon, such as `V8 page`.
 pub fn owner(detail: &Arc<str>) -> Arc<str> {
     match detail.split_once([',', ':']) {
         Some((owner, _)) => owner.trim_end().into(),

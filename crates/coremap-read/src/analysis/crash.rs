@@ -28,7 +28,7 @@ pub struct Signal {
 /// Signals by which gdb stops a process it attaches to: SIGSTOP, SIGTRAP.
 const ATTACH_SIGNALS: [i32; 2] = [19, 5];
 
-/// Finds the thread and signal that caused the dump.
+/// Finds the thread and the signal that caused the dump.
 pub fn crash(process: &Process) -> Crash {
     let (notes, producer) = (process.facts(), process.producer());
     let stopped = |number: i32| producer == Producer::Gcore && ATTACH_SIGNALS.contains(&number);
@@ -37,7 +37,7 @@ pub fn crash(process: &Process) -> Crash {
     let first = notes.threads.first().filter(|_| !notes.first_thread_lost);
     let (by_note, tid) = match producer {
         Producer::Kernel => (first.map(|t| i32::from(t.signal)), first.map(|t| t.tid)),
-        // A signal in only one of several threads is this thread's. A signal in all of them says nothing.
+        // If only one of several threads has a signal, it crashed. If all have it, it proves nothing.
         Producer::Createdump | Producer::Gcore => {
             let one = marked.next().filter(|_| marked.next().is_none() && notes.threads.len() > 1);
             (one.map(|t| i32::from(t.signal)), info.and(notes.signal_tid).or(one.map(|t| t.tid)))

@@ -11,7 +11,7 @@ use crate::session::Session;
 use crate::targets::Thread;
 use crate::words::BlockRole;
 
-/// Finds the first damaged block, or else the block that the thread frees although it is free.
+/// Finds the first damaged block. If there is none, finds a block that the thread frees a second time.
 pub(crate) fn find(session: &Session<'_>, thread: Option<&Thread>) -> Vec<InvolvedBlockRow> {
     let damaged = damaged(session);
     if !damaged.is_empty() {
@@ -20,7 +20,7 @@ pub(crate) fn find(session: &Session<'_>, thread: Option<&Thread>) -> Vec<Involv
     thread.and_then(|thread| freed_again(session, thread)).into_iter().collect()
 }
 
-/// The first place in each arena where the walk breaks, with the blocks on both sides.
+/// Finds the first position in each arena at which the walk breaks, with the blocks on both sides.
 fn damaged(session: &Session<'_>) -> Vec<InvolvedBlockRow> {
     let (malloc, process) = (session.malloc(), session.process);
     let lists = &session.blocks().0;
@@ -31,7 +31,7 @@ fn damaged(session: &Session<'_>) -> Vec<InvolvedBlockRow> {
         Damage::NotDumped | Damage::Foreign => None,
     });
     let Some((range, size)) = bad.min_by_key(|(range, _)| range.start) else { return Vec::new() };
-    // The neighbours, by a second walk: damage is rare.
+    // A second walk finds the neighbours. That is cheap enough, because damage is rare.
     let visit = |found: &mut [Option<Chunk>; 2], chunk: &Chunk| {
         if chunk.address.checked_add(chunk.size) == Some(range.start) {
             found[0] = Some(*chunk);
@@ -52,7 +52,7 @@ fn damaged(session: &Session<'_>) -> Vec<InvolvedBlockRow> {
             address,
             size: Some(usable),
             used: Some(!chunk.state.is_free()),
-            // In a free block, malloc's links are in the first two words.
+            // In a free block, the first two words are malloc's links.
             text: memory_text(&process.memory, address)
                 .or_else(|| memory_text(&process.memory, address.saturating_add(16)).filter(|_| usable > 16)),
             overrun: (role == BlockRole::Before).then(|| overrun(&process.memory, address, usable)).flatten(),
@@ -73,19 +73,19 @@ fn damaged(session: &Session<'_>) -> Vec<InvolvedBlockRow> {
     out
 }
 
-/// Bytes past the end of a block that a text from within it goes on for.
+/// Returns the number of bytes by which a text in a block continues past the block's end.
 fn overrun(memory: &dyn Memory, block: Addr, usable: u64) -> Option<u64> {
     let wanted = usable.checked_add(limits::MAX_OVERRUN)?;
     let bytes = memory.look(block, usize::try_from(memory.readable(block, wanted)).ok()?).ok()?;
     let end = usize::try_from(usable).ok()?;
     let is_text = |b: &u8| b.is_ascii_graphic() || b.is_ascii_whitespace();
-    // The text must reach the end from within, or what follows is the next block's own.
+    // The text must reach the end from inside the block. Otherwise it belongs to the next block.
     let inside = bytes.get(end.checked_sub(8)?..end)?.iter().all(is_text);
     let beyond = bytes.get(end..)?.iter().take_while(|b| is_text(b)).count();
     (inside && beyond > 0).then_some(beyond as u64)
 }
 
-/// The free block whose address is in the frames of the thread's innermost functions: the argument of free.
+/// Returns the free block whose address is in the frames of the thread's innermost functions, as the argument of free.
 fn freed_again(session: &Session<'_>, thread: &Thread) -> Option<InvolvedBlockRow> {
     let memory = &session.process.memory;
     let sp = thread.registers.sp();
@@ -93,14 +93,14 @@ fn freed_again(session: &Session<'_>, thread: &Thread) -> Option<InvolvedBlockRo
     let bytes = memory.look(sp, usize::try_from(have).ok()?).ok()?;
     let words = || (0..bytes.len()).step_by(8).filter_map(|at| crate::bytes::u64_at(&bytes, at)).map(Addr::new);
     let free = |at: Addr| session.blocks().1.at(at).filter(|block| !block.used && block.range.start == at);
-    // glibc passes on the block, and then its chunk.
+    // glibc passes first the block, then its chunk, to inner functions.
     let header = session.malloc().block(Addr::NULL).get();
     let found = words().find_map(free).or_else(|| words().find_map(|at| free(at.checked_add(header)?)))?;
     Some(freed_row(session, &found, Confidence::Derived))
 }
 
 fn freed_row(session: &Session<'_>, block: &Block, confidence: Confidence) -> InvolvedBlockRow {
-    // malloc writes its links into the first two words.
+    // The first two words are malloc's links.
     let rest = block.range.start.saturating_add(16);
     InvolvedBlockRow {
         role: BlockRole::Freed,
@@ -113,17 +113,18 @@ fn freed_row(session: &Session<'_>, block: &Block, confidence: Confidence) -> In
     }
 }
 
-/// Registers that hold the object of a call or a loop, most likely first.
+/// Registers that likely have the address of the object of a call or a loop, most likely first.
 const OBJECTS: [&str; 9] = ["rdi", "rbx", "rax", "rsi", "rbp", "r12", "r13", "r14", "x0"];
 
-/// The free block that the fault's base register leads to, or, if the base is not an address, that it was read from.
+/// Returns the free block at which the fault's base register points. If the base is not an address, returns the free
+/// block from which it was read.
 pub(crate) fn freed(session: &Session<'_>, thread: &Thread, base: Option<u64>) -> Vec<InvolvedBlockRow> {
     let blocks = &session.blocks().1;
     let free = |value: u64| blocks.at(Addr::new(value)).filter(|block| !block.used);
     if let Some(block) = base.and_then(free) {
         return vec![freed_row(session, &block, Confidence::Exact)];
     }
-    // The base was read from a free block: one of its words is the base.
+    // A base that is a word of a free block was read from that block.
     let read_from = |value: u64| {
         let block = free(value)?;
         let bytes = session.process.memory.look(block.range.start, usize::try_from(block.range.len()).ok()?).ok()?;

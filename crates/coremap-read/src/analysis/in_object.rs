@@ -1,4 +1,4 @@
-//! Finds the managed objects that addresses are in, for one address or a million.
+//! Finds the managed objects that contain given addresses, for one address or a million.
 
 use crate::addr::Addr;
 use crate::limits;

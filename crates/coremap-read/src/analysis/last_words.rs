@@ -1,6 +1,6 @@
 //! How the process ended: its signal, and what it left of its last words.
 //!
-//! A core that somebody requested is no crash: `si_code` says whether a process or the kernel sent the signal.
+//! A core that was taken on request is no crash. `si_code` says whether a process or the kernel sent the signal.
 
 use crate::addr::{Addr, AddrRange};
 use crate::analysis::crash::{self, Signal};
@@ -18,23 +18,24 @@ use crate::session::Session;
 use crate::targets::{Arch, Perms, Thread};
 use crate::words::{FaultCause, LastWordsKind};
 
-/// Signals that the processor's faults cause.
+/// Signals for faults of an instruction.
 const FAULTS: [&str; 5] = ["SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP"];
 
-/// `si_code` of signals that processes send: kill, sigqueue, tgkill.
+/// Values of `si_code` for signals that processes send: kill, sigqueue, tgkill.
 const SENT: [i32; 3] = [0, -1, -6];
 
 /// `si_code` of a fault whose address the processor does not report (SI_KERNEL).
 const FROM_KERNEL: i32 = 128;
 
-/// `si_code` of a failed tag check on aarch64: SEGV_MTEAERR, reported late and without an address, and SEGV_MTESERR.
+/// Values of `si_code` for a failed tag check on aarch64: SEGV_MTEAERR, reported late and without an address, and
+/// SEGV_MTESERR.
 const TAG_CHECKS: [i32; 2] = [8, 9];
 
-/// Maximum distance of a fault from a null pointer: larger fields are rare, and the kernel maps nothing there
+/// Maximum distance in bytes of a fault from a null pointer. Larger fields are rare, and the kernel maps nothing there
 /// (vm.mmap_min_addr).
 const NULL_PAGE: u64 = 64 << 10;
 
-/// Maximum distance of a fault from the stack pointer in a stack overflow.
+/// Maximum distance in bytes of a fault from the stack pointer in a stack overflow.
 const NEAR_STACK: u64 = 64 << 10;
 
 /// Returns how the process ended. `None` if the core does not show that it did.
@@ -61,10 +62,10 @@ pub fn last_words(session: &Session<'_>) -> Option<LastWordsRow> {
     found.or_else(|| message(session, thread, &name, &base)).or(Some(base))
 }
 
-/// The process that sent the signal. `None` if the kernel did, or if it is not recorded.
+/// Returns the process that sent the signal. `None` if the kernel did, or if it is not recorded.
 fn sender(signal: Signal) -> Option<u32> {
     let info = signal.info.filter(|info| SENT.contains(&info.code))?;
-    // `si_pid` is in the place of `si_addr`, in its lower half.
+    // `si_pid` is the lower half of the field that is `si_addr` for faults.
     Some(info.addr.get() as u32)
 }
 
@@ -72,7 +73,7 @@ fn code_text(signal: Signal) -> String {
     signal.info.map_or_else(String::new, |info| format!(", si_code {}", info.code))
 }
 
-/// What a process left that called abort.
+/// Returns what a process that called abort left.
 fn message(session: &Session<'_>, thread: Option<&Thread>, signal: &str, base: &LastWordsRow) -> Option<LastWordsRow> {
     let process = session.process;
     if let Some(message) = native::abort_message(process) {
@@ -107,10 +108,10 @@ fn message(session: &Session<'_>, thread: Option<&Thread>, signal: &str, base: &
     })
 }
 
-/// The kind of a message of glibc's abort.
+/// Returns the kind of a message of glibc's abort.
 fn kind_of(text: &str) -> LastWordsKind {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    // malloc's own asserts have the form of an assert (sysmalloc).
+    // malloc's own assertions look like failed asserts of the program (sysmalloc).
     if has(&["Assertion `"]) && !text.contains("malloc.c") {
         LastWordsKind::Assert
     } else if text.starts_with("*** ") {
@@ -123,7 +124,7 @@ fn kind_of(text: &str) -> LastWordsKind {
 }
 
 fn exception(session: &Session<'_>, thread: &Thread, found: CxxException, base: &LastWordsRow) -> LastWordsRow {
-    // std::terminate writes type and text to stderr. A process may also abort while it handles an exception.
+    // std::terminate writes type and text to stderr. But a process may also abort while it handles an exception.
     let terminated = terminated(session, thread);
     let text = |text: &str| printable(text).into_owned();
     let ran = if terminated { "; std::terminate is on the stack" } else { "" };
@@ -141,8 +142,8 @@ fn exception(session: &Session<'_>, thread: &Thread, found: CxxException, base: 
     }
 }
 
-/// Whether the default handler of std::terminate called abort: by its name, or because abort's caller is in the C++
-/// library.
+/// Whether the default handler of std::terminate called abort: its name is on the stack, or abort's caller is in the
+/// C++ library.
 fn terminated(session: &Session<'_>, thread: &Thread) -> bool {
     let frames = frames(session, thread);
     let is_libc = |module: &str| module.starts_with("libc.") || module.starts_with("libc-") || module.is_empty();
@@ -154,7 +155,7 @@ fn terminated(session: &Session<'_>, thread: &Thread) -> bool {
 /// Maximum number of frames of the thread that are named.
 const NAMED_FRAMES: usize = 24;
 
-/// Functions, and their modules, of the innermost frames on the thread's stack.
+/// Returns the functions, and their modules, of the innermost frames on the thread's stack.
 fn frames(session: &Session<'_>, thread: &Thread) -> Vec<(Option<String>, String)> {
     let process = session.process;
     let names = Names::new(session);
@@ -172,8 +173,8 @@ fn frames(session: &Session<'_>, thread: &Thread) -> Vec<(Option<String>, String
     named.collect()
 }
 
-/// The message on the thread's stack that explains the end best: its own before those of others, and a cause before
-/// what follows from it.
+/// Returns the message on the thread's stack that explains the end best. The thread's own messages take precedence over
+/// messages of others, and causes over consequences.
 fn stack_text(session: &Session<'_>, thread: &Thread) -> Option<StackText> {
     let stacks = session.known_stacks().used_by(thread.tid).map(|stack| stack.stack);
     let mut ranges: Vec<AddrRange> = stacks.collect();
@@ -184,7 +185,7 @@ fn stack_text(session: &Session<'_>, thread: &Thread) -> Option<StackText> {
     let texts = ranges.into_iter().flat_map(|range| native::stack_texts(session.process, range));
     texts.min_by_key(|text| {
         let other = text.tid.is_some_and(|tid| tid != thread.tid);
-        // A panic that only reports another thread's.
+        // The panic only reports a panic of another thread.
         let follows =
             ["Any { .. }", "PoisonError", "RecvError", "SendError"].iter().any(|mark| text.text.contains(mark));
         (other, follows, text.address)
@@ -214,7 +215,7 @@ fn fault(session: &Session<'_>, thread: &Thread, signal: Signal, base: &LastWord
     let process = session.process;
     let (ip, sp) = (thread.registers.ip(), thread.registers.sp());
     let info = signal.info;
-    // The address is recorded unless the processor could not.
+    // With this code, the processor did not report the address.
     let address = info.filter(|info| info.code != FROM_KERNEL).map(|info| info.addr);
     let operand = native::operand(&process.memory, process.arch(), ip, &thread.registers);
     let row = LastWordsRow {
@@ -233,12 +234,12 @@ fn fault(session: &Session<'_>, thread: &Thread, signal: Signal, base: &LastWord
     }
     let is_tag_check = |code: i32| process.arch() == Arch::Aarch64 && TAG_CHECKS.contains(&code);
     if base.signal.as_deref() == Some("SIGSEGV") && info.is_some_and(|info| is_tag_check(info.code)) {
-        // The late report has no address, and the instruction pointer is behind the access.
+        // A late report has no address, and the instruction pointer is already past the access.
         let address = address.filter(|at| !at.is_null());
         let operand = row.operand.clone().filter(|_| address.is_some());
         return LastWordsRow { cause: Some(FaultCause::Tag), address, operand, ..row };
     }
-    // The tag of a pointer is no part of the address.
+    // Remove the pointer's tag from the address.
     let address = address.map(|at| Addr::new(process.arch().address_in(at.get())));
     let is_mapped = |at: Addr| process.space().mappings.iter().any(|m| m.range.contains(at));
     let perms = |at: Addr| process.space().mappings.iter().find(|m| m.range.contains(at)).map(|m| m.perms);
@@ -249,7 +250,7 @@ fn fault(session: &Session<'_>, thread: &Thread, signal: Signal, base: &LastWord
         let how = format!("{}; the address is near the stack pointer {sp}, outside of the stack", base.how);
         return LastWordsRow { kind: LastWordsKind::StackOverflow, cause: Some(FaultCause::StackGuard), how, ..row };
     }
-    // Without the code, a register close to the address is the likely base.
+    // Without the code, the register closest to the address is likely the base.
     let near = address.and_then(|at| near_register(thread, process.arch(), at));
     let base_value = operand.map(|operand| operand.value).or(near.map(|(_, value)| value));
     let is_null = address.is_some_and(|at| at == ip || at.get() < NULL_PAGE);
@@ -276,7 +277,7 @@ fn fault(session: &Session<'_>, thread: &Thread, signal: Signal, base: &LastWord
         displacement: address.map_or(0, |at| at.offset_from(Addr::new(value))),
         text: word_text(value),
     });
-    // What follows from a register that was only guessed is no proof.
+    // A conclusion from a guessed register is no proof.
     let is_guess = row.operand.is_none() && guessed.is_some();
     let operand = row.operand.clone().or(guessed);
     let confidence = if is_guess { Confidence::Derived } else { Confidence::Exact };
@@ -291,8 +292,8 @@ fn is_code(process: &Process, at: Addr) -> bool {
     mapped || process.modules.iter().any(|m| m.range.contains(at))
 }
 
-/// Whether the upper bits of a pointer are equal, as the processor requires: x86_64 has addresses of 48 or 57 bits,
-/// aarch64 of 52 at most below the tag.
+/// Whether the upper bits of a pointer are equal, as the processor requires. Addresses have 48 or 57 bits on x86_64. On
+/// aarch64 they have at most 52, below the tag.
 fn is_canonical(arch: Arch, pointer: u64) -> bool {
     match arch {
         Arch::X86_64 => [pointer >> 47, pointer >> 56].contains(&0) || (pointer as i64) >> 56 == -1,
@@ -300,10 +301,10 @@ fn is_canonical(arch: Arch, pointer: u64) -> bool {
     }
 }
 
-/// Maximum distance of a field from the start of its structure.
+/// Maximum distance in bytes of a field from the start of its structure.
 const MAX_FIELD: u64 = 4096;
 
-/// The register closest below an address, and its value.
+/// Returns the register whose value is closest below an address, and the value.
 fn near_register(thread: &Thread, arch: Arch, at: Addr) -> Option<(&'static str, u64)> {
     let is_general = |name: &str| name.starts_with(['r', 'x']) && !["rip", "rsp"].contains(&name);
     let general = thread.registers.iter().filter(|(name, _)| is_general(name));
@@ -313,7 +314,7 @@ fn near_register(thread: &Thread, arch: Arch, at: Addr) -> Option<(&'static str,
     near.min().map(|(_, name, value)| (name, value))
 }
 
-/// A register whose value is no address, and its value. `value`: the one that the instruction used, if known.
+/// Returns a register whose value is no address, and the value. `value`: the value that the instruction used, if known.
 fn odd_register(thread: &Thread, arch: Arch, value: Option<u64>) -> Option<(&'static str, u64)> {
     let mut all = thread.registers.iter().filter(|(name, _)| !["orig_rax", "eflags", "pstate"].contains(name));
     all.find(|(_, found)| {
@@ -321,7 +322,7 @@ fn odd_register(thread: &Thread, arch: Arch, value: Option<u64>) -> Option<(&'st
     })
 }
 
-/// A word's bytes as text, if they are: at least four printable characters, then only NULs.
+/// Returns a word's bytes as text: at least four printable characters, then only NULs. `None` if they are not text.
 pub(crate) fn word_text(word: u64) -> Option<String> {
     let bytes = word.to_le_bytes();
     let text = bytes.iter().take_while(|b| b.is_ascii_graphic() || **b == b' ').count();
@@ -330,7 +331,8 @@ pub(crate) fn word_text(word: u64) -> Option<String> {
     is_text.then(|| String::from_utf8_lossy(bytes.get(..text).unwrap_or_default()).into_owned())
 }
 
-/// The first bytes of memory as text: at least four printable characters, at most eight.
+/// Returns the first bytes of memory as text: at least four printable characters, at most eight. `None` if they are not
+/// text.
 pub(crate) fn memory_text(memory: &dyn Memory, at: Addr) -> Option<String> {
     let bytes = memory.look(at, limits::MAX_PUBLIC_TEXT).ok()?;
     let text: Vec<u8> = bytes.into_iter().take_while(|b| b.is_ascii_graphic() || *b == b' ').collect();

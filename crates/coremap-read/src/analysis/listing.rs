@@ -13,7 +13,8 @@ use crate::runtimes::api::{Heap, HeapRange, ManagedRuntime, TypeIndex, UnwalkedR
 use crate::sums::SaturatingAdd;
 use crate::units::exact;
 
-/// Objects in `range` whose type satisfies `pick`, by address, and the number of objects that were not listed.
+/// Lists objects in `range` whose type satisfies `pick`, by address. Also returns the number of objects that were not
+/// listed.
 pub fn list(
     process: &Process,
     runtime: &dyn ManagedRuntime,

@@ -54,7 +54,7 @@ impl<'s, 'p> Names<'s, 'p> {
         self.session.process.diag.partial(WarningCode::Dotnet, why);
     }
 
-    /// Warns about names that were requested but not found, and says what would help.
+    /// Warns about names that were requested but not found, with the remedy.
     pub fn note_missing(&self) {
         self.runtimes().for_each(|code| code.warn_missing());
     }
@@ -81,7 +81,7 @@ impl<'s, 'p> Names<'s, 'p> {
         self.runtime(runtime).map(|code| code.source(method, ip)).unwrap_or_default()
     }
 
-    /// Target of a stub: its address, and its name if it is native.
+    /// Returns the target of a stub: its address, and its name if it is native.
     fn target(&self, at: Addr) -> String {
         match self.session.symbols().resolve(at) {
             Some(s) => {
@@ -135,7 +135,7 @@ impl<'s, 'p> Names<'s, 'p> {
     pub fn explain(&self, ip: Addr, code: &Code) -> String {
         let mut parts = vec![self.words(code)];
         parts.retain(|p| !p.is_empty());
-        // The whole map is made only if an address needs it.
+        // Only such an address needs the whole map.
         match self.session.map().region_at(ip) {
             None => parts.push("not mapped".to_owned()),
             Some(region) => {

@@ -1,4 +1,4 @@
-//! What native threads wait for, with the owners that a field names or that the code on a stack suggests.
+//! Waits of native threads. Owners come from a field, or are likely by the code on a stack.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,11 +19,11 @@ use crate::session::Session;
 use crate::targets::Thread;
 use crate::words::{OwnerState, WaitKind};
 
-/// Modules whose functions are no functions of the program's own, by the start of their names.
+/// Prefixes of the names of modules that are not the program's own.
 const LIBRARIES: [&str; 10] =
     ["libc.", "libc-", "libpthread", "ld-linux", "ld-musl", "libstdc++", "libc++", "libgcc_s", "libm.", "[vdso]"];
 
-/// Namespaces of standard and lock libraries. Their functions are compiled into programs.
+/// Namespaces of standard and lock libraries, whose functions are compiled into programs.
 const NAMESPACES: [&str; 8] =
     ["std::", "core::", "alloc::", "parking_lot", "lock_api::", "__gnu_cxx::", "pthread_", "__pthread_"];
 
@@ -41,7 +41,7 @@ pub fn native_waits(session: &Session<'_>) -> BTreeMap<u32, NativeWait> {
     let process = session.process;
     let _phase = process.enter(Phase::Locks);
     let stacks = Stacks::new(session);
-    // Threads of a runtime are many, and wait in its own functions.
+    // A runtime has many threads, and they wait in functions of its own.
     let runtimes = session.runtimes();
     let is_managed = |tid: u32| runtimes.iter().any(|runtime| runtime.threads().by_tid.contains_key(&tid));
     let mut names = |thread: &Thread| if is_managed(thread.tid) { Vec::new() } else { stacks.names(thread) };
@@ -54,7 +54,8 @@ fn libc_of(session: &Session<'_>) -> Option<Libc> {
     let process = session.process;
     let by_module = process.modules.iter().find_map(|module| libc::which(process, module)).map(|(libc, _)| libc);
     let by_stacks = || session.known_stacks().layout.map(|layout| layout.libc);
-    // A statically linked program with one thread has neither. Runtimes are not linked so, and malloc needs the map.
+    // A statically linked program with one thread has neither. Programs with a runtime are not linked so, and malloc
+    // needs the map.
     let may_be_static = || session.runtimes().is_empty();
     let by_malloc = || (may_be_static() && !session.malloc().musl.is_empty()).then_some(Libc::Musl);
     by_module.or_else(by_stacks).or_else(by_malloc)
@@ -86,7 +87,7 @@ impl<'s, 'p> Stacks<'s, 'p> {
         walk.frames.iter().filter_map(|frame| Some(self.symbol(frame.code())?.name.to_string())).collect()
     }
 
-    /// The innermost functions of the program's own.
+    /// Returns the program's own innermost functions.
     fn code_frames(&self, thread: &Thread) -> Vec<CodeFrame> {
         let memory = &self.session.process.memory;
         let walk = self.session.walk(&self.walker, thread);
@@ -94,7 +95,7 @@ impl<'s, 'p> Stacks<'s, 'p> {
         let mut out = Vec::new();
         for (frame, next) in walk.frames.iter().zip(walk.frames.iter().skip(1)) {
             let Some(symbol) = self.symbol(frame.code()).filter(|symbol| self.is_own(symbol)) else { continue };
-            // The frame, and what the functions that it called saved of its registers.
+            // Save the frame, and what inner functions saved of its registers.
             let from = thread.registers.sp();
             let len = next.sp.checked_since(from).unwrap_or(0).min(limits::MAX_CODE_FRAME);
             let bytes = memory.look(from, usize::try_from(memory.readable(from, len)).unwrap_or(0)).unwrap_or_default();
@@ -116,14 +117,14 @@ impl<'s, 'p> Stacks<'s, 'p> {
     fn is_own(&self, symbol: &NativeSymbol) -> bool {
         let module = self.session.symbols().module_name(symbol);
         let name = symbol.name.trim_start_matches('<');
-        // A thread's closure is compiled into the function of the library that calls it.
+        // A thread's closure is compiled into the library's function that calls it.
         let is_closure = ["{closure", "__rust_begin_short_backtrace", "FnOnce"].iter().any(|part| name.contains(part));
         !LIBRARIES.iter().any(|start| module.starts_with(start))
             && (is_closure || !NAMESPACES.iter().any(|start| name.starts_with(start)))
     }
 }
 
-/// Adds likely holders to locks that don't record their owner.
+/// Adds likely holders of locks that don't record their owner.
 fn add_holders(session: &Session<'_>, stacks: &Stacks<'_, '_>, waits: &mut BTreeMap<u32, NativeWait>) {
     let needs = |wait: &&NativeWait| wait.kind.is_lock() && wait.owners.is_empty();
     let mut wanted: Vec<Addr> = waits.values().filter(needs).map(|wait| wait.address).collect();
@@ -140,7 +141,7 @@ fn add_holders(session: &Session<'_>, stacks: &Stacks<'_, '_>, waits: &mut BTree
     for thread in process.threads().iter().take(MAX_CODE_THREADS) {
         let frames = stacks.code_frames(thread);
         for &lock in &wanted {
-            // In its innermost function a thread waits for the lock, and has not taken it.
+            // The thread's innermost function waits for the lock, so it has not taken it.
             let waits_here = waits.get(&thread.tid).is_some_and(|wait| wait.address == lock);
             let frames = frames.get(usize::from(waits_here)..).unwrap_or_default();
             if let Some(function) = locks::held_by_code(&process.memory, lock, frames, &left, &name_of) {
@@ -153,14 +154,14 @@ fn add_holders(session: &Session<'_>, stacks: &Stacks<'_, '_>, waits: &mut BTree
             }
         }
     }
-    // Another thread may qualify too.
+    // A thread whose code is not read may qualify too.
     if left.get() == 0 || process.threads().len() > MAX_CODE_THREADS {
         return;
     }
     let waiters: BTreeSet<(u32, Addr)> = waits.iter().map(|(tid, wait)| (*tid, wait.address)).collect();
     for wait in waits.values_mut().filter(|wait| wait.kind.is_lock() && wait.owners.is_empty()) {
         let mut found = holders.get(&wait.address).cloned().unwrap_or_default();
-        // Several candidates for a lock that only one thread can have prove nothing, unless all others wait for it.
+        // If only one thread can have the lock, several candidates prove nothing, unless all others wait for it.
         if wait.kind != WaitKind::ReaderWriter && found.len() > 1 {
             found.retain(|owner| !waiters.contains(&(owner.tid, wait.address)));
         }
@@ -171,7 +172,7 @@ fn add_holders(session: &Session<'_>, stacks: &Stacks<'_, '_>, waits: &mut BTree
     }
 }
 
-/// The row of a native wait.
+/// Returns the row of a native wait.
 pub fn row(wait: &NativeWait) -> WaitRow {
     let owner = wait.owners.first();
     let exact = owner.filter(|owner| owner.confidence == Confidence::Exact);
@@ -186,7 +187,7 @@ pub fn row(wait: &NativeWait) -> WaitRow {
             state: owner.state,
             confidence: owner.confidence,
         }),
-        // Without a field that names it, the owner is only in `owner`, with its confidence.
+        // `owner_tid` is only for an owner that a field names. Likely owners are in `owner`, with their confidence.
         owner_tid: exact.map(|owner| owner.tid),
         owner_managed_id: None,
         owner_ended: exact.is_some_and(|owner| owner.state == OwnerState::Ended),

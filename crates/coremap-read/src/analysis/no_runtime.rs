@@ -1,4 +1,4 @@
-//! Why a command on managed memory has no answer for a process.
+//! Explains why a command on managed memory has no answer for a process.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use crate::report::UnreadRow;
 use crate::runtimes::{self, mapped_libraries};
 use crate::session::Session;
 
-/// Separator of a runtime's name and the part of its heap, in the labels of recognised heaps: `Go: heap arenas`.
+/// Separator between the runtime's name and the part of its heap, in labels such as `Go: heap arenas`.
 const PART: char = ':';
 
-/// A sentence for a process without a readable managed runtime. It names what was found instead.
+/// Returns a sentence for a process without a readable managed runtime. It names what was found instead.
 pub fn no_runtime(session: &Session<'_>) -> String {
     if let Some((file, name)) = mapped_libraries(session.process).first() {
         return format!(
@@ -25,16 +25,16 @@ pub fn no_runtime(session: &Session<'_>) -> String {
     format!("{none}; it has a heap of {}, whose objects coremap does not read", names.join(" and "))
 }
 
-/// Names of runtimes whose heap is recognised, and whose objects coremap does not read.
+/// Returns names of runtimes whose heap is recognised but whose objects are not read.
 pub fn unread_heaps<'s>(session: &'s Session<'_>) -> Vec<&'s str> {
     let heaps = session.map().regions.iter().filter(|region| region.kind == Kind::RuntimeHeap);
     let names: BTreeSet<&str> = heaps.filter_map(|region| region.detail.split(PART).next()).collect();
     names.into_iter().collect()
 }
 
-/// Runtimes that were found and could not be read.
+/// Returns runtimes that were found but could not be read.
 pub fn unread_runtimes(session: &Session<'_>) -> Vec<UnreadRow> {
-    // The search for runtimes adds their diagnostics.
+    // The search for runtimes adds the diagnostics about them.
     let _ = session.runtimes();
     runtimes::unusable(session.process)
 }

@@ -1,5 +1,5 @@
-//! Position of an address in its region, as text: variable or section of a file, distance from a thread's stack pointer,
-//! offset in an arena.
+//! Position of an address in its region, as text: variable or section of a file, distance from a thread's stack
+//! pointer, offset in an arena.
 
 use crate::addr::Addr;
 use crate::bytes::printable;

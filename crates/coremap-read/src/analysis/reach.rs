@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::report::ChunkSum;
 use crate::session::Session;
 
-/// Minimum size of a block in the list of blocks, in bytes.
+/// Minimum size in bytes of a block in the list of blocks.
 const MIN_BLOCK: u64 = 16;
 
 /// Follows pointers from block to block.
@@ -24,7 +24,7 @@ pub struct Reach<'a> {
     /// Written memory of each part of the heap.
     parts: Vec<Vec<Window<'a>>>,
     hull: AddrRange,
-    /// Blocks whose words are no references: tables of tracers. `None` if there is none.
+    /// Blocks whose words do not count as pointers: tables of tracers. `None` if there is none.
     opaque: Option<BlockMarks>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Reach<'a> {
         Reach { process, blocks, parts, hull: blocks.hull(), opaque: None }
     }
 
-    /// Leaves out the tables in which runtimes record where blocks were allocated: these refer to all of them.
+    /// Leaves out the tables in which runtimes record allocations, because they refer to all blocks.
     pub fn without_tracers(mut self, session: &Session<'_>) -> Reach<'a> {
         let traces = session.runtimes().into_iter().filter_map(|runtime| runtime.allocation_traces());
         for id in traces.flat_map(|traces| &traces.nodes).filter_map(|at| self.blocks.id_at(*at)) {
@@ -63,7 +63,7 @@ impl<'a> Reach<'a> {
         scanned
     }
 
-    /// The part of the heap that contains `block`.
+    /// Returns the part of the heap that contains `block`.
     pub fn part_of(&self, block: &Block) -> Option<usize> {
         self.blocks.part_of(block.range.start)
     }
@@ -84,7 +84,7 @@ impl<'a> Reach<'a> {
         sum
     }
 
-    /// Visits the used blocks that the words of `block` point into. `part` is the part of the heap that contains
+    /// Visits the used blocks at which the words of `block` point. `part` is the part of the heap that contains
     /// `block`.
     #[inline]
     pub fn each(&self, part: usize, block: &Block, mut visit: impl FnMut(BlockId)) {
@@ -101,7 +101,7 @@ impl<'a> Reach<'a> {
         self.placed_words(part, block, hull, |_, value| visit(value));
     }
 
-    /// Visits the same words, each with its address.
+    /// Like `words`, with the address of each word.
     #[inline]
     pub fn placed_words(&self, part: usize, block: &Block, hull: AddrRange, mut visit: impl FnMut(Addr, Addr)) {
         let is_opaque = self.opaque.as_ref().is_some_and(|opaque| opaque.has(block.id));
@@ -121,7 +121,7 @@ impl<'a> Reach<'a> {
     }
 }
 
-/// Bytes of writable memory that may contain pointers and are not in the core.
+/// Returns the bytes of writable memory that may contain pointers but are not in the core.
 pub fn unread(session: &Session<'_>) -> u64 {
     let wanted = session.map().regions.iter().filter(|r| {
         !r.kind.is_reserved()
@@ -131,22 +131,22 @@ pub fn unread(session: &Session<'_>) -> u64 {
     wanted.map(|r| r.range.len().saturating_sub(r.in_core)).fold(0, u64::saturating_add)
 }
 
-/// Memory outside blocks in which the program may have pointers.
+/// Returns memory outside of blocks that may contain pointers of the program.
 fn roots(session: &Session<'_>) -> Vec<AddrRange> {
     union(root_parts(session).into_iter().map(|(range, _)| range).chain(small_blocks(session)).collect())
 }
 
-/// Blocks too small for the list. They may contain pointers too.
+/// Returns blocks that are too small for the list. They may contain pointers too.
 pub(crate) fn small_blocks(session: &Session<'_>) -> Vec<AddrRange> {
     let others = session.malloc().others(session.process);
     let extents = others.iter().flat_map(|heap| &heap.extents);
     extents.filter(|extent| extent.size < MIN_BLOCK).map(|extent| extent.range).collect()
 }
 
-/// Memory outside blocks in which the program may have pointers, with the region of each part.
+/// Returns memory outside of blocks that may contain pointers of the program, with the region of each part.
 pub(crate) fn root_parts<'s>(session: &'s Session<'_>) -> Vec<(AddrRange, &'s Region)> {
     let others = session.malloc().others(session.process);
-    // Blocks are scanned when they are reached. The structures of such an allocator list all its blocks.
+    // Blocks are scanned when they are reached. The own structures of such an allocator point at all its blocks.
     let is_walked = |r: &Region| others.iter().any(|heap| r.detail.starts_with(heap.name.name()));
     let may_hold = |r: &&Region| {
         let facts = r.kind.facts();
@@ -158,7 +158,7 @@ pub(crate) fn root_parts<'s>(session: &'s Session<'_>) -> Vec<(AddrRange, &'s Re
         let start = session.sp_in(r).map_or(r.range.start, |sp| sp.saturating_sub(RED_ZONE).max(r.range.start));
         AddrRange::new(start, r.range.end)
     };
-    // In a stack retained for reuse, only the control block is in use.
+    // Of a stack that is kept for reuse, only the control block is in use.
     let ended = session.stacks().list.iter().filter(|stack| stack.tid.is_none());
     let ended = union(ended.map(ThreadStack::left_over).collect());
     let regions = session.map().regions.iter().filter(may_hold);

@@ -1,5 +1,5 @@
-//! Resident memory by kind and by range. The figures of mappings are divided by the map, with the core's contents as
-//! evidence.
+//! Resident memory by kind and by range. The kernel's figures are per mapping. They are divided by means of the map,
+//! with the core's contents as evidence.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -51,8 +51,8 @@ pub fn by_kind(session: &Session<'_>, residence: &Residence, zeros: Option<&Zero
     ByKind { shares: Kind::ALL.iter().copied().zip(groups).collect(), rest }
 }
 
-/// How many ranges may cover one address, for example a signal stack on a thread's stack. Further ranges get no
-/// figures.
+/// Maximum number of ranges that may cover one address, for example a signal stack on a thread's stack. Further ranges
+/// get no figures.
 const PASSES: usize = 4;
 
 /// Resident memory of each range, in the order of `ranges`. Ranges may overlap; each includes the overlap.
@@ -66,8 +66,8 @@ pub fn by_range(
     by_group(session, residence, &each, ranges.len(), zeros)
 }
 
-/// Resident memory of groups of ranges. Each range has the number of its group, which is below `groups`. For several
-/// ranges of one mapping together, more is certain than for each alone.
+/// Returns the resident memory of groups of ranges. Each range has the index of its group, less than `groups`. If
+/// several ranges of one mapping are counted together, the result is more exact.
 pub fn by_group(
     session: &Session<'_>,
     residence: &Residence,
@@ -143,14 +143,14 @@ pub fn by_region(session: &Session<'_>, residence: &Residence, zeros: Option<&Ze
     ByRegion { regions: figures, unlisted: unlisted.into_iter().zip(others).collect() }
 }
 
-/// Memory that the process has: in RAM, in hugetlbfs pages (no part of RSS), and in swap.
+/// Returns the bytes that the process uses: in RAM, in hugetlbfs pages (not part of RSS), and in swap.
 pub fn held(figures: &Figures) -> u64 {
     figures.get(Figure::Rss).saturating_add(figures.hugetlb()).saturating_add(figures.get(Figure::Swap))
 }
 
-/// Returns the bytes of each group that take up memory: resident and swapped bytes where they are known, otherwise bytes
-/// in pages of the core that are not all zero. `None` if neither is known of a part of the group: memory that is not in
-/// the core may have been written. `ranges` are disjoint, each with the number of its group, which is below `groups`.
+/// Returns the bytes of each group that take up memory. These are resident and swapped bytes, or else bytes in pages of
+/// the core that are not all zero. `None` if a part of the group is not known: memory that is not in the core may have
+/// been written. `ranges` are disjoint. Each has the index of its group, less than `groups`.
 pub fn written(session: &Session<'_>, ranges: &[(AddrRange, usize)], groups: usize) -> Vec<Option<u64>> {
     let mut out = vec![Some(0_u64); groups];
     let (mut by_figures, mut by_core) = (Vec::new(), Vec::new());
@@ -181,11 +181,11 @@ pub fn written(session: &Session<'_>, ranges: &[(AddrRange, usize)], groups: usi
     out
 }
 
-/// What shows how much of a range takes up memory.
+/// Evidence of how much of a range takes up memory.
 enum Source {
-    /// The kernel's figures of its mapping.
+    /// The kernel's figures of the range's mapping.
     Figures,
-    /// Its pages in the core.
+    /// The range's pages in the core.
     Core,
 }
 
@@ -194,7 +194,7 @@ fn source(session: &Session<'_>, range: AddrRange) -> Option<Source> {
         let mut at = range.start;
         while at < range.end {
             match residence.mapping_at(at) {
-                // Each step passes a mapping.
+                // Each step moves past a mapping, so this ends.
                 Some(mapping) if mapping.range.end > at => at = mapping.range.end,
                 _ => return false,
             }
@@ -212,7 +212,7 @@ pub fn is_known(session: &Session<'_>, range: AddrRange) -> bool {
     source(session, range).is_some()
 }
 
-/// Returns what was resident, if the kernel reported the RSS of mappings.
+/// Returns the residence figures, if the kernel reported the RSS of mappings.
 pub fn with_rss<'s>(session: &'s Session<'_>) -> Option<&'s Residence> {
     session.process.residence().filter(|known| known.reported.has(Figure::Rss))
 }
@@ -247,8 +247,8 @@ fn divide_by(
 struct Evidence<'s, 'p> {
     session: &'s Session<'p>,
     zeros: Option<&'s ZeroMap>,
-    /// Stacks with known stack pointers. Memory above the pointer was written page by page on the way down, and is
-    /// likely resident even if it is zero. Memory below need not be.
+    /// Stacks with known stack pointers. Memory above the pointer was written page by page as the stack grew. It is
+    /// likely resident even if it is zero. Memory below may not be.
     stacks: RangeMap<AddrRange>,
     used: RangeMap<AddrRange>,
 }
@@ -277,7 +277,7 @@ impl<'s, 'p> Evidence<'s, 'p> {
         CoreEvidence { certain, likely }
     }
 
-    /// Bytes of `range` in the core, without holes of the file.
+    /// Returns the number of bytes of `range` that the core has, without holes of the file.
     fn data(&self, range: AddrRange) -> u64 {
         let target = self.session.process.target();
         let places = self.session.process.space().places(range);
@@ -285,7 +285,7 @@ impl<'s, 'p> Evidence<'s, 'p> {
     }
 }
 
-/// A share as columns. `None` if the kernel did not report a figure, or if no mapping has figures.
+/// Converts figures of a group to columns. `None` if the kernel did not report a figure, or if no mapping has figures.
 pub fn resident(residence: &Residence, share: &GroupFigures) -> Resident {
     if share.covered == 0 {
         return Resident::default();

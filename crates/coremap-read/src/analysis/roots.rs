@@ -1,4 +1,4 @@
-//! Roots as rows of reports, and what they retain.
+//! Rows on roots, and on what they retain.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const STATIC_TYPES: usize = 8;
 
 /// The roots of one runtime's objects.
 pub struct RuntimeRoots<'a> {
-    /// All of them.
+    /// All roots.
     pub roots: &'a [Root],
     pub id: RuntimeId,
     pub runtime: &'a dyn ManagedRuntime,
@@ -30,7 +30,7 @@ pub struct RuntimeRoots<'a> {
     pub not_read: Vec<String>,
 }
 
-/// What is known of objects that no root reaches.
+/// State of objects that no root reaches.
 pub enum Unreached {
     /// The next collection frees them.
     Collectible,
@@ -41,7 +41,7 @@ pub enum Unreached {
 }
 
 impl RuntimeRoots<'_> {
-    /// What is known of objects that no root reaches.
+    /// Returns the state of objects that no root reaches.
     pub fn unreached(&self) -> Unreached {
         if !self.not_read.is_empty() {
             return Unreached::Unknown;
@@ -50,8 +50,8 @@ impl RuntimeRoots<'_> {
     }
 }
 
-/// Minimum number of objects without any reference that shows a fault of the reader. Every runtime has tables of
-/// objects from its start on.
+/// Minimum number of objects for the conclusion that the reader is at fault if none has a reference. Every runtime has
+/// tables of objects from its start.
 const OBJECTS_WITHOUT_REFERENCES: u64 = 256;
 
 /// Describes the roots and references of a heap that could not be read.
@@ -81,7 +81,7 @@ pub fn with_retained(
         warn_in_gc(process, runtime, heap);
         let (roots, retained) = match graph(session, id, heap) {
             Ok(found) => found,
-            // Whoever set the limit reports it.
+            // The code that set the time limit reports it.
             Err(GraphError::OutOfTime) => continue,
             Err(e) => {
                 process.diag.partial(WarningCode::Limit, format!("{}: {e}", runtime.label()));
@@ -111,7 +111,7 @@ pub fn with_retained(
                 ),
             );
         }
-        // Warnings of their own describe these.
+        // Other warnings describe these.
         if retained.live.unwalked.bytes > 0 {
             not_read.push(format!("{} of the heap", round(retained.live.unwalked.bytes)));
         }
@@ -129,7 +129,7 @@ pub fn with_retained(
     }
 }
 
-/// Storage for tables of graphs: the memory that the answer may still use, or files.
+/// Returns the budget for tables of graphs: the memory that is still allowed, or files.
 pub fn room(session: &Session<'_>) -> MemoryBudget {
     let reads = session.process.target().reads();
     MemoryBudget::until(reads.spill_headroom(), Arc::clone(reads.deadline()))
@@ -172,7 +172,7 @@ pub fn stack_roots(roots: &Roots) -> StackRootsRow {
     }
 }
 
-/// The frame that contains a root, with the name of its method.
+/// Returns the frame that contains a root, with the name of its method.
 fn frame(runtime: &dyn ManagedRuntime, root: &Root) -> Option<RootFrameRow> {
     let frame = root.frame?;
     // A call that never returns may be the method's last instruction, so look up the address before.
@@ -183,7 +183,7 @@ fn frame(runtime: &dyn ManagedRuntime, root: &Root) -> Option<RootFrameRow> {
     Some(RootFrameRow { sp: frame.sp, ip: frame.ip, method })
 }
 
-/// A path from `root` as a row. `chain` has the objects on it.
+/// Converts a path from `root` to a row. `chain`: the objects on the path.
 pub fn root_row(runtime: &dyn ManagedRuntime, root: &Root, chain: Vec<ChainRow>) -> RootPathRow {
     RootPathRow {
         root_kind: root.kind.name().to_owned(),
@@ -207,7 +207,7 @@ pub fn root_row(runtime: &dyn ManagedRuntime, root: &Root, chain: Vec<ChainRow>)
     }
 }
 
-/// A path as a row, with the names of its objects and fields, and the static field at its start.
+/// Converts a path to a row, with the names of its objects and fields, and the static field at its start.
 pub fn path_row(names: &mut ObjectNames<'_>, runtime: &dyn ManagedRuntime, path: &Path) -> RootPathRow {
     let mut chain: Vec<ChainRow> = path
         .steps

@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use crate::range_map::{RangeMap, Ranged};
 use crate::session::Session;
 
-/// A scanned range that crosses no end of a region, of a stack, or of a mapping with residence figures.
+/// A scanned range. It does not cross the border of a region, of a stack, or of a mapping with residence figures.
 struct ScannedRange {
     range: AddrRange,
     region: usize,
@@ -66,7 +66,7 @@ impl ZeroMap {
         out
     }
 
-    /// Zero pages in `range`, whose ends no part crosses.
+    /// Returns the zero pages in `range`. No scanned range may cross the ends of `range`.
     pub fn within(&self, range: AddrRange) -> ZeroStat {
         let mut out = ZeroStat::default();
         for p in self.parts.overlapping(range).filter(|p| range.covers(&p.range)) {

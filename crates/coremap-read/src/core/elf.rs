@@ -437,8 +437,8 @@ pub fn pieces(segments: &[Segment], diag: &Diagnostics) -> RangeMap<Piece> {
     map
 }
 
-/// Warns about pieces that share bytes of the file. No known dump tool writes such loads, but sixty thousand of them
-/// over the same 8 MB claim 480 GB.
+/// Warns about pieces that share bytes of the file. No known dump tool writes such loads. In a crafted core, sixty
+/// thousand of them over the same 8 MB claim 480 GB.
 pub(super) fn warn_repeated(repeated: &RangeMap<AddrRange>, diag: &Diagnostics) {
     if repeated.is_empty() {
         return;

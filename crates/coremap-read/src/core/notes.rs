@@ -78,7 +78,7 @@ pub struct Notes {
     pub own: OwnNotes,
     /// Source of the core, if an owner shows that it is not from a Linux process.
     pub(super) foreign: Option<&'static str>,
-    /// Owner and type of the first notes in order, and of all notes of gdb, for detecting the producer.
+    /// Owner and type of the first notes in order, and of all gdb notes. Used to detect the producer.
     pub order: Vec<(String, u32)>,
 }
 
@@ -319,7 +319,7 @@ fn split_note(b: &[u8]) -> Option<Note<'_>> {
     Some((owner, kind, desc, &b[next..]))
 }
 
-/// The owner of a note that names none, by type and size. Delve's `dump` writes such notes.
+/// Returns the owner of a note that names none, by the note's type and size. Delve's `dump` writes such notes.
 fn owner_by_contents(kind: u32, desc: &[u8]) -> Option<&'static [u8]> {
     /// Sizes of `elf_prstatus`, of `elf_prpsinfo` and of `siginfo_t` in bytes, on x86_64 and aarch64.
     const PRSTATUS: [usize; 2] = [336, 392];

@@ -208,7 +208,7 @@ pub fn add_scrubbed(out: &mut Vec<u8>, level: &str, views: &[SecondView]) {
     add(out, OWNER, kind::SCRUBBED, text.as_bytes());
 }
 
-/// Ranges of names in a note of this type: paths of mappings, names of the process and of threads.
+/// Ranges of names in a note of this type: mappings' paths, and names of the process and its threads.
 pub(super) fn names_in(kind: u32, desc: &[u8]) -> impl Iterator<Item = std::ops::Range<usize>> {
     let mut out = Vec::new();
     let mut at = 0;

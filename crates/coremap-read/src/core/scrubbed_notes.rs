@@ -12,9 +12,10 @@ use crate::targets::Arch;
 enum Rule {
     /// Everything: sizes, IDs, addresses, names of files.
     All,
-    /// General registers that point into mapped memory, and those that are not values.
+    /// General registers that point into mapped memory, and registers that contain no values of the program.
     Registers,
-    /// Everything except the program's arguments, and an argument that is in place of its name.
+    /// Everything except the program's arguments. If an argument is in the field of the program's name, that is not
+    /// kept either.
     Process,
     /// This many bytes at the start.
     Start(usize),

@@ -36,9 +36,9 @@ pub const HEADER: usize = elf64::EHDR as usize;
 /// The part of a piece of the address space that is written.
 pub enum WriteMode<'a> {
     Nothing,
-    /// All of it, with its bytes from this place on.
+    /// The whole piece. Its bytes start at this offset.
     All(u64),
-    /// The part of it in these ranges, which are sorted and disjoint, with its bytes from this place on.
+    /// These ranges of the piece, sorted and disjoint. The piece's bytes start at this offset.
     Within(u64, &'a [AddrRange]),
 }
 

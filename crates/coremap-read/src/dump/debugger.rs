@@ -1,5 +1,5 @@
-//! Memory that a debugger always needs: the stacks in use, and the vdso. gdb reads memory missing from a core as zeros, and
-//! would show wrong frames and variables. (The list of libraries is read wherever modules are looked for.)
+//! Memory that a debugger always needs: the stacks in use, and the vdso. gdb reads memory missing from a core as zeros,
+//! and would show wrong frames and variables. (The list of libraries is read wherever modules are looked for.)
 
 use crate::addr::{Addr, AddrRange};
 use crate::process::Process;

@@ -94,7 +94,7 @@ impl Plan {
         Plan { layout, parts, kept, of: space.dumped_total(), segments: loads.len() }
     }
 
-    /// Bytes copied from the process: the most that the file takes on disk, apart from notes.
+    /// Returns the number of bytes copied from the process. Apart from notes, the file takes at most that much on disk.
     pub fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.len).saturating_sum()
     }

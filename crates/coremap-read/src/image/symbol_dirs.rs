@@ -21,7 +21,7 @@ use crate::limits;
 pub struct SymbolDirs {
     roots: Vec<Root>,
     by_name: HashMap<String, Vec<Location>>,
-    /// What could not be read of the files that were mapped.
+    /// Read errors of mapped files.
     losses: Arc<Losses>,
 }
 
@@ -69,7 +69,7 @@ impl SymbolDirs {
         Ok(dirs)
     }
 
-    /// The same, with the losses of `other` in one record.
+    /// Returns these folders, with losses recorded together with those of `other`.
     #[must_use]
     pub(crate) fn with_losses_of(self, other: &SymbolDirs) -> SymbolDirs {
         SymbolDirs { losses: other.losses.clone(), ..self }

@@ -39,8 +39,8 @@ pub(crate) fn starts(target: &dyn Target) -> Vec<Start> {
     all
 }
 
-/// Adds a module for each assembly in memory that shows no file. `starts`: where they may begin. `bundle`: the files of a
-/// single-file program.
+/// Adds a module for each assembly in memory that shows no file. `starts`: where they may begin. `bundle`: the files of
+/// a single-file program.
 pub(crate) fn add_modules(starts: &[Start], memory: &dyn Memory, bundle: Option<&Bundle>, modules: &mut Vec<Module>) {
     let known = union(modules.iter().map(|m| m.range).collect());
     let is_known = |at: Addr| known.get(known.partition_point(|r| r.end <= at)).is_some_and(|r| r.contains(at));

@@ -309,8 +309,8 @@ pub const MAX_FREE_REGION_KINDS: u32 = 16;
 /// framework has about 100,000 entries.
 pub const MAX_INSTANCE_BUCKET_BITS: u32 = 24;
 
-/// Maximum offset or size in a layout that a process describes itself. The largest struct known (SystemDomain of .NET 8)
-/// has 0x1638 bytes.
+/// Maximum offset or size in a layout that a process describes itself. The largest struct known (SystemDomain of .NET
+/// 8) has 0x1638 bytes.
 pub const MAX_FIELD_OFFSET: i64 = 64 << 10;
 
 /// Maximum number of segments whose first object is checked, to validate a layout that no core has proven.

@@ -68,11 +68,12 @@ pub const MAX_PDB: u64 = 256 << 20;
 /// Maximum number of entries in a PE file's debug directory. Real ones have up to 5.
 pub const MAX_DEBUG_ENTRIES: usize = 64;
 
-/// Maximum size of the debug information of one file that is searched for static members. That of a NativeAOT program of
-/// 100 MB has 60 MB.
+/// Maximum size of the debug information of one file that is searched for static members. That of a NativeAOT program
+/// of 100 MB has 60 MB.
 pub const MAX_DEBUG_INFO: usize = 512 << 20;
 
-/// Maximum size of the line programs of one file that are searched for source lines. Those of a large server have 30 MB.
+/// Maximum size of the line programs of one file that are searched for source lines. Those of a large server have 30
+/// MB.
 pub const MAX_DEBUG_LINES: usize = 128 << 20;
 
 /// Maximum number of symbols read from the tables of one module. A browser with all its symbols has a million and a

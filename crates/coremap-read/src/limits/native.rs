@@ -115,8 +115,8 @@ pub const MAX_SIGNAL_FRAME: u64 = 128 << 10;
 /// Maximum number of stacks that one thread is on at once, by nested signal handlers.
 pub const MAX_NESTED_STACKS: usize = 8;
 
-/// Maximum number of TLS words next to a thread pointer tried as Go's pointer to its goroutine. The linker gives it the
-/// last slot; C libraries of the program have theirs beside it.
+/// Maximum number of TLS words next to a thread pointer tried as Go's pointer to its goroutine. The linker gives that
+/// pointer the last slot. The program's C libraries have their words beside it.
 pub const MAX_GO_TLS_WORDS: u64 = 64;
 
 /// Maximum number of words of Go's `m` scanned for goroutines. The struct has about 250.
@@ -129,7 +129,7 @@ pub const MAX_GO_STACK: u64 = 4 << 30;
 /// Larger ones are heaps from which stacks were allocated.
 pub const MAX_GUESSED_STACK: u64 = 64 << 20;
 
-/// Maximum length of a message of glibc's abort, in bytes. Its mapping is a page for most.
+/// Maximum length of a message of glibc's abort, in bytes. Most messages fit in one page.
 pub const MAX_ABORT_MESSAGE: u64 = 1 << 20;
 
 /// Maximum number of bytes of static TLS in which `__cxa_eh_globals` is searched. glibc reserves some KiB.

@@ -17,8 +17,8 @@ pub const MAX_FINDING_SIZES: usize = 8;
 /// Maximum number of words in the managed heap that point to native memory, at 16 bytes each.
 pub const MAX_HELD: usize = 4 << 20;
 
-/// Maximum number of malloc blocks whose first owner is stored, at some 24 bytes each. For later blocks, no row is named
-/// that shares them.
+/// Maximum number of malloc blocks whose first owner is stored, at some 24 bytes each. For later blocks, no row is
+/// named that shares them.
 pub const MAX_SHARED_BLOCKS: usize = 4 << 20;
 
 /// Maximum size of a baseline in bytes. A summary has about 40 kinds of 200 bytes, and a few findings.

@@ -1,9 +1,9 @@
 //! The bytes of a running process, addressed by target offset: the mappings follow each other without gaps.
 //!
 //! They are read through /proc/PID/mem, except pages that are not in the process's memory. The kernel would fault those
-//! in, so that reading a process would make it larger (createdump did that to the stacks of whole clusters:
-//! dotnet/runtime issue 71472). /proc/PID/pagemap shows which pages are present. An absent page of anonymous memory is
-//! zero. An absent page of a file is read from the file, if that can be opened and is the same file (see `open::file`).
+//! in, and the process would grow from being read. (createdump did that to the stacks of whole clusters: dotnet/runtime
+//! issue 71472.) /proc/PID/pagemap shows which pages are present. An absent page of anonymous memory is zero. An absent
+//! page of a file is read from the file, if that can be opened and is the same file (see `open::file`).
 
 use std::fs::File;
 use std::io;
@@ -20,7 +20,7 @@ pub(super) fn page() -> u64 {
     crate::machine::page_size() as u64
 }
 
-/// Number of the page that contains an address: the index of its word in pagemap.
+/// Returns the index of the page that contains an address, which is also the index of its word in pagemap.
 pub(super) fn number(addr: Addr) -> u64 {
     addr.since(Addr::NULL) / page()
 }
@@ -31,10 +31,10 @@ pub(super) mod bit {
     pub(in crate::live) const PRESENT: u64 = 1 << 63;
     /// The page is swapped out. Also set for other non-present entries: a page under migration, a guard.
     pub(in crate::live) const SWAPPED: u64 = 1 << 62;
-    /// The page is mapped once, by this process. Clear for the kernel's zero page, which is mapped where untouched
-    /// memory is only read, and which no resident figure counts.
+    /// The page is mapped once, by this process. Clear for the kernel's zero page. That page is mapped where untouched
+    /// memory is only read, and no resident figure counts it.
     pub(in crate::live) const EXCLUSIVE: u64 = 1 << 56;
-    /// The page is of a file or of shared memory. Clear for a page of a private mapping that the process changed.
+    /// The page belongs to a file or to shared memory. Clear for a page of a private mapping that the process changed.
     pub(in crate::live) const FILE: u64 = 1 << 61;
     /// A guard page (MADV_GUARD_INSTALL), on kernels that report it (6.15).
     pub(in crate::live) const GUARD: u64 = 1 << 58;
@@ -43,27 +43,27 @@ pub(super) mod bit {
 /// Number of pages queried in one read of pagemap. Their words fit on a small stack.
 pub(super) const QUERY_PAGES: usize = 256;
 
-/// Number of pages in a stretch. A stretch starts at a multiple of it.
+/// Number of pages in a stretch. A stretch starts at a multiple of this number.
 pub(super) const STRETCH_PAGES: usize = 64;
 
-/// Number of stretches cached.
+/// Number of stretches whose page states are cached.
 const CACHED_STRETCHES: usize = 1024;
 
-/// Number of pages cached after a read. Structures are read word by word, which would cost a system call per word
-/// otherwise.
+/// Number of pages whose bytes are cached after a read. Structures are read word by word, which would otherwise cost a
+/// system call per word.
 const CACHED_PAGES: usize = 2048;
 
 /// Source of a mapping's absent pages.
 pub(super) enum AbsentSource {
     /// Absent pages are zero.
     Zero,
-    /// A file, and its offset for the start of the mapping.
+    /// The file, and the file offset of the mapping's start.
     InFile(Arc<LazyFile>, u64),
-    /// Only the kernel: shared memory without a file that can be opened.
+    /// Only the kernel has them: shared memory without a file that can be opened.
     Kernel,
 }
 
-/// A file that is opened on first use. Its mappings share it.
+/// A file that is opened on first use. All mappings of the file share it.
 pub(super) struct LazyFile {
     open: Box<dyn Fn() -> Option<File> + Send + Sync>,
     file: OnceLock<Option<File>>,
@@ -74,7 +74,7 @@ impl LazyFile {
         LazyFile { open: Box::new(open), file: OnceLock::new() }
     }
 
-    /// `None` if it can't be opened.
+    /// Returns the open file. `None` if it can't be opened.
     pub(super) fn get(&self) -> Option<&File> {
         self.file.get_or_init(&self.open).as_ref()
     }
@@ -86,13 +86,13 @@ pub(super) struct MappedPart {
     pub(super) place: u64,
     pub(super) range: AddrRange,
     pub(super) absent_source: AbsentSource,
-    /// Bytes in memory or swap (from smaps), if known. Saves queries of single pages.
+    /// Bytes in memory or swap (from smaps). `None` if unknown. Saves queries of single pages.
     pub(super) populated: Option<u64>,
     /// Whether no other process maps a page of it (smaps reports nothing shared).
     pub(super) is_private: bool,
     /// Whether it is mapped MAP_SHARED.
     pub(super) is_shared: bool,
-    /// Whether a core would contain it. If not, its file has its bytes.
+    /// Whether a core would contain it. If not, its bytes are in its file.
     pub(super) is_dumped: bool,
 }
 
@@ -104,11 +104,11 @@ pub(super) struct Bytes {
     cached: Vec<Mutex<Option<CachedPage>>>,
     states_cache: Vec<Mutex<Option<PageStates>>>,
     fetched: AtomicU64,
-    /// Pages in memory when all memory that can change was copied, if it was.
+    /// Pages that were in memory when all memory that can change was copied. Empty if it was not copied.
     at_copy: OnceLock<PagesAtCopy>,
 }
 
-/// Cached page states of a stretch. Single pages are queried by the ten thousand, mostly close to an earlier one.
+/// Cached page states of a stretch. Single pages are queried by the ten thousand, mostly near an earlier one.
 struct PageStates {
     stretch: u64,
     states: [State; STRETCH_PAGES],
@@ -171,17 +171,18 @@ impl Bytes {
         self.pagemap.as_ref()
     }
 
-    /// The pages in memory when the process was copied. `None` if it was not.
+    /// Returns the pages that were in memory when the process was copied. `None` if it was not.
     pub(super) fn at_copy(&self) -> Option<&PagesAtCopy> {
         self.at_copy.get()
     }
 
-    /// Notes that all memory that can change was copied. From now on, only files are read, and what the kernel alone has.
+    /// Records that all memory that can change was copied. From now on, only files and memory that only the kernel has
+    /// are read.
     pub(super) fn set_copied(&self, pages: PagesAtCopy) {
         let _ = self.at_copy.set(pages);
     }
 
-    /// Index of the mapping that contains `addr`, or of the last one before it.
+    /// Returns the index of the mapping that contains `addr`, or of the last one before it.
     pub(super) fn index_at(&self, addr: Addr) -> Option<usize> {
         self.parts.partition_point(|part| part.range.start <= addr).checked_sub(1)
     }
@@ -233,7 +234,7 @@ impl Bytes {
                 }
             }
         }
-        // Absent pages, and all words after the first that the call could not read.
+        // Absent pages, and the words after the first one that the call could not read.
         for (slot, &place) in out.iter_mut().zip(places).filter(|(slot, _)| slot.is_none()) {
             let mut word = [0; 8];
             *slot = self.copy(place, &mut word).ok().filter(|&n| n == word.len()).map(|_| u64::from_le_bytes(word));
@@ -241,7 +242,7 @@ impl Bytes {
         out
     }
 
-    /// The address of an offset whose page is in memory.
+    /// Returns the address of an offset, if its page is in memory.
     fn resident_addr(&self, place: u64) -> Option<Addr> {
         let part = self.parts.get(self.index_of(place)?)?;
         let addr = part.range.start.saturating_add(place - part.place);
@@ -249,8 +250,8 @@ impl Bytes {
     }
 
     /// Reads whole pages from `place` on into `out`, which must be zero. Bytes after the last mapping stay zero.
-    /// Returns `false` if some pages could not be read; they stay zero. Makes system calls only, except when a file is
-    /// first opened.
+    /// Returns `false` if some pages could not be read; they stay zero. After a file's first opening, this only makes
+    /// system calls.
     pub(super) fn fill(&self, place: u64, out: &mut [u8]) -> bool {
         let mut whole = true;
         let mut at = place;
@@ -313,7 +314,7 @@ impl Bytes {
         read_all(&self.mem, addr.saturating_add(done as u64).get(), rest).is_ok_and(|n| n == rest.len())
     }
 
-    /// State of one page, through the cache.
+    /// Returns the state of a page, through the cache.
     fn state(&self, addr: Addr) -> State {
         let number = number(addr);
         let (stretch, at) = (number / STRETCH_PAGES as u64, number as usize % STRETCH_PAGES);
@@ -352,7 +353,7 @@ fn read_file(file: &File, offset: u64, out: &mut [u8]) -> bool {
     read_all(file, offset, out).is_ok()
 }
 
-/// Reads until `out` is full or nothing follows. Returns the number of bytes read.
+/// Reads until `out` is full or the file ends. Returns the number of bytes read.
 ///
 /// # Errors
 /// Errors of pread(2), if no byte could be read.

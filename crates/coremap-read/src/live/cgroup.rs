@@ -12,7 +12,7 @@ const ROOT: &str = "/sys/fs/cgroup";
 /// Figures of the control group of `pid`. `None` if there is none, or if its files can't be read.
 pub(super) fn of(pid: u32) -> Option<CgroupFigures> {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    // Lines are HIERARCHY:CONTROLLERS:PATH. For version 2, the first is 0 and the second empty.
+    // Lines are HIERARCHY:CONTROLLERS:PATH. In version 2, HIERARCHY is 0 and CONTROLLERS is empty.
     let path = |wanted: &dyn Fn(&str) -> bool| {
         groups.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':').skip(1);
@@ -22,7 +22,7 @@ pub(super) fn of(pid: u32) -> Option<CgroupFigures> {
     };
     let within = |folder: &str, path: &str| {
         let folder = PathBuf::from(format!("{ROOT}{folder}"));
-        // In a container the path may be the host's. The mounted directory then is the group.
+        // In a container the path may be the host's. Then the mounted directory is the group.
         [folder.join(path.trim_start_matches('/')), folder].into_iter().find(|dir| dir.join("memory.stat").is_file())
     };
     if let Some(dir) =

@@ -14,8 +14,8 @@
 //! | `refused` | why access was denied, and the remedy |
 //!
 //! Nothing is copied before it is needed. Structures are read a page at a time. Scans and heap walks use a mirror
-//! (`core/mapped/mirror.rs`). A command that scans all memory copies it to the mirror first, and resumes the process. If
-//! that would take too much memory, the process stays stopped, and a bounded number of pieces is in memory at once.
+//! (`core/mapped/mirror.rs`). A command that scans all memory copies it to the mirror first, and resumes the process.
+//! If that would take too much memory, the process stays stopped, and a bounded number of pieces is in memory at once.
 
 mod bytes;
 mod cgroup;
@@ -60,7 +60,7 @@ pub enum LiveError {
         /// Process ID.
         pid: u32,
     },
-    /// The process is a kernel thread.
+    /// The process is a kernel thread, which has no memory.
     #[error("process {pid} has no memory: it is a kernel thread or is just ending")]
     NoMemory {
         /// Process ID.
@@ -109,11 +109,11 @@ pub(crate) struct AttachOptions {
     pub(crate) no_stop: bool,
     /// Time after which the process is resumed, whatever is still unread.
     pub(crate) max_stop: Option<Duration>,
-    /// Whether the process will be dumped. Then data that a core has besides memory is stored.
+    /// Whether the process will be dumped. Then data that a core contains besides memory is stored.
     pub(crate) to_dump: bool,
 }
 
-/// A running process. Its target offsets number the bytes of its mappings, which follow each other without gaps.
+/// A running process. Its target offsets number the bytes of its mappings in order, without gaps.
 pub(crate) struct Live {
     facts: Facts,
     reads: Reads,
@@ -128,7 +128,7 @@ pub(crate) struct Live {
     notes: Option<DumpNotes>,
     /// Opens the file of a mapping.
     files: Option<MappedFiles>,
-    /// Whether [`Target::release`] resumed it. Memory that is gone afterwards does not count as lost.
+    /// Whether [`Target::release`] resumed the process. Memory that disappears afterwards does not count as lost.
     resumed: Arc<AtomicBool>,
     /// Whether [`Target::release`] waits for [`Target::finish`].
     pinned: AtomicBool,
@@ -144,7 +144,7 @@ impl Live {
         memory: Option<u64>,
     ) -> Live {
         let (extents, mirror, summary, resumed) = Default::default();
-        // A dump must be of one moment.
+        // A dump must show a single moment.
         let pinned = AtomicBool::new(attach.to_dump);
         Live {
             facts,
@@ -194,7 +194,7 @@ impl Target for Live {
         &self.reads
     }
 
-    /// Returns nothing: a copy from the page cache is cheaper than a piece of the mirror.
+    /// Always returns `None`: a copy from the page cache is cheaper than a part of the mirror.
     fn slice(&self, _: Range<u64>) -> Option<&[u8]> {
         None
     }

@@ -25,7 +25,7 @@ use crate::targets::{
     PieceState, ProcessInfo, Producer, Reads, RecordedCall, Registers, Thread,
 };
 
-/// Bytes of an ELF header up to its class and machine (`e_ident`, `e_machine`; elf(5)).
+/// Size in bytes of the part of an ELF header up to its machine (`e_ident`, `e_machine`; elf(5)).
 const ELF_HEAD: usize = 20;
 /// Offsets in the header: `EI_CLASS`, `e_machine`.
 const EI_CLASS: usize = 4;
@@ -34,7 +34,8 @@ const E_MACHINE: usize = 18;
 const ELFCLASS32: u8 = 1;
 
 impl Live {
-    /// Opens process `pid`. It is stopped until [`Target::finish`](crate::targets::Target::finish), as `attach` says.
+    /// Opens process `pid`. It stays stopped until [`Target::finish`](crate::targets::Target::finish), unless `attach`
+    /// says otherwise.
     ///
     /// # Errors
     /// [`LiveError`] with the reason, and the remedy if there is one.
@@ -50,11 +51,12 @@ impl Live {
         }
         let proc = Folder::of(pid)?;
         let arch = machine(&proc)?;
-        // Open what may be denied before anything is stopped.
+        // Open everything that may be denied before any thread is stopped.
         let mem = proc.open("mem").map_err(|e| refused(pid, e))?;
         let pagemap = proc.open("pagemap").ok();
-        // The kernel visits each page for smaps, a tenth of a second for 10 GB, and 24,000 mappings have half a million
-        // lines. So read it before the stop. A dump must be of one moment, so read it after.
+        // For smaps, the kernel visits each page, which takes a tenth of a second for 10 GB. 24,000 mappings have half
+        // a million lines. So it is read before the stop. For a dump, it is read after the stop, because a dump must
+        // show a single moment.
         let smaps = || proc.read("smaps").unwrap_or_default();
         let parse = |text: &[u8]| smaps::parse(text).into_residence(proc.path("smaps"));
         let before = (!attach.to_dump).then(|| parse(&smaps()));
@@ -66,7 +68,7 @@ impl Live {
             (Some(stop), stopped)
         };
         let some_unstopped = !stopped.unstopped.is_empty();
-        // A core can't say that a thread's registers are incomplete.
+        // A core can't record that a thread's registers are incomplete.
         if !attach.no_stop && !attach.to_dump {
             add_waiting(pid, arch, &mut stopped, diag);
         }
@@ -117,7 +119,7 @@ impl Live {
             .to_dump
             .then(|| notes(&proc, DumpNotes { threads, smaps, status: status_text, ..DumpNotes::default() }));
         facts.threads = stopped.threads;
-        // Without its thread pointer, a thread's malloc cache can't be found.
+        // A thread's malloc cache is found through its thread pointer.
         facts.threads_lost = some_unstopped;
         facts.cpu = cpu_time(&format!("/proc/{pid}/stat")).map(|time| time.total());
         for thread in &mut facts.threads {
@@ -131,7 +133,7 @@ impl Live {
     }
 }
 
-/// The process ID in a path: `/proc/N`, or a bare number if no file has that name.
+/// Returns the process ID in a path: `/proc/N`, or a bare number if no file has that name.
 pub(crate) fn named(path: &std::path::Path) -> Option<u32> {
     let text = path.to_str()?;
     let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten();
@@ -141,8 +143,8 @@ pub(crate) fn named(path: &std::path::Path) -> Option<u32> {
     }
 }
 
-/// The process's directory below /proc. If its first thread ended before the others, this is another thread's
-/// directory, because the process's own has no memory then (maps is empty, mem can't be opened).
+/// The directory of a process below /proc. If its first thread ended before the others, this is the directory of
+/// another thread. The process's own then has no memory: maps is empty, and mem can't be opened.
 #[derive(Clone)]
 struct Folder {
     pid: u32,
@@ -184,16 +186,16 @@ fn refused(pid: u32, e: io::Error) -> LiveError {
     }
 }
 
-/// Machine type of the process's program. It must be a supported 64-bit machine.
+/// Returns the machine type of the process's program. It must be a supported 64-bit machine.
 fn machine(proc: &Folder) -> Result<Arch, LiveError> {
     let pid = proc.pid;
     let status = proc.read("status").map_err(|e| refused(pid, e))?;
-    // The status of a kernel thread has no memory lines.
+    // In the status of a kernel thread, there are no memory lines.
     if memchr::memmem::find(&status, b"VmSize:").is_none() {
         return Err(LiveError::NoMemory { pid });
     }
     let mut head = [0; ELF_HEAD];
-    // If the program can't be read, assume our own machine.
+    // If the program can't be read, assume that its machine is ours.
     if proc.open("exe").and_then(|mut file| file.read_exact(&mut head)).is_ok() {
         if head.get(EI_CLASS) == Some(&ELFCLASS32) {
             return Err(LiveError::Bits32 { pid });
@@ -209,9 +211,9 @@ fn machine(proc: &Folder) -> Result<Arch, LiveError> {
 
 /// Builds the address space and the sources of its bytes.
 ///
-/// File mappings without a changed page, and shared mappings of named files, are left out of a dump (core(5),
-/// coredump_filter). They are readable here, but left out of the sums too, so that a process and its core give the same
-/// answer.
+/// A dump leaves out file mappings without a changed page, and shared mappings of named files (core(5),
+/// coredump_filter). These are readable here, but also left out of the sums, so that a process and its core give the
+/// same answer.
 fn build_space(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidence>) -> (AddressSpace, Vec<MappedPart>) {
     let mut mappings = Vec::with_capacity(vmas.len());
     let mut pieces = Vec::with_capacity(vmas.len());
@@ -231,8 +233,8 @@ fn build_space(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidenc
         let readable = (vma.perms.read || vma.perms.write || vma.perms.exec)
             && !vma.is_closed()
             && !known.is_some_and(|known| known.flags.device);
-        // The first mapping of a program file, with the headers, is dumped too. Check the file: reading an absent page
-        // would fault it in.
+        // The first mapping of a program file, with the headers, is dumped too. Check this in the file, because reading
+        // an absent page would fault it in.
         let is_elf = || {
             let mut magic = [0; goblin::elf::header::SELFMAG];
             let read = path
@@ -268,23 +270,23 @@ fn build_space(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidenc
     (AddressSpace::new(mappings, pieces).with_files(files), parts)
 }
 
-/// State of a readable mapping: whether a dump would contain it.
+/// Returns the state of a readable mapping: whether a dump would contain it.
 fn state(vma: &Vma, anonymous: Option<u64>, place: u64) -> PieceState {
     let Some(path) = vma.path() else { return PieceState::Dumped(place) };
     let is_deleted = path.ends_with(" (deleted)");
     let dumped = match MappingName::of(path) {
         MappingName::Anonymous(_) => true,
-        // Without a name it can't be read from anywhere else.
+        // A file without a name can't be read from anywhere else.
         _ if vma.shared => is_deleted,
         _ => anonymous != Some(0),
     };
     if dumped { PieceState::Dumped(place) } else { PieceState::InFile(place) }
 }
 
-/// Source of a mapping's absent pages. `files`: files of earlier mappings, by path and inode.
+/// Returns the source of a mapping's absent pages. `files`: files of earlier mappings, by path and inode.
 fn absent_source(proc: &Folder, vma: &Vma, files: &mut HashMap<(Arc<str>, u64), Arc<LazyFile>>) -> AbsentSource {
     match vma.path() {
-        // The kernel's code. Its pages are mapped on first execution, and are the same in every process, including
+        // The kernel's code. Its pages are mapped on first execution. They are the same in every process, including
         // ours.
         None if &*vma.name == "[vdso]" => match own_vdso(vma.range.len()) {
             Some(start) => AbsentSource::InFile(Arc::new(LazyFile::new(|| File::open("/proc/self/mem").ok())), start),
@@ -303,19 +305,19 @@ fn absent_source(proc: &Folder, vma: &Vma, files: &mut HashMap<(Arc<str>, u64), 
     }
 }
 
-/// Start of our own `[vdso]`, if it has the same length.
+/// Returns the start of our own `[vdso]`, if it has the same length.
 fn own_vdso(len: u64) -> Option<u64> {
     let own = maps::parse(&fs::read("/proc/self/maps").ok()?);
     own.iter().find(|vma| &*vma.name == "[vdso]" && vma.range.len() == len).map(|vma| vma.range.start.get())
 }
 
-/// Opens the mapped file itself: through the kernel's link to it, which takes a capability; by its path as the process
-/// sees it; or as the process's program, which works after the file was deleted. The latter two must have the same
-/// inode.
+/// Opens the file of a mapping. There are three ways: through the kernel's link to it, which takes a capability; by its
+/// path as the process sees it; as the process's program, which works after the file was deleted. In the last two cases
+/// the inode must match.
 fn file(proc: &Folder, path: &str, inode: u64, range: AddrRange) -> Option<File> {
     let link = format!("/proc/{}/map_files/{:x}-{:x}", proc.pid, range.start.get(), range.end.get());
     let is_regular = |file: &File| file.metadata().is_ok_and(|meta| meta.is_file());
-    // Don't compare the device: with overlayfs and btrfs, maps shows another than stat(2).
+    // Don't compare the device: with overlayfs and btrfs, maps and stat(2) show different ones.
     let is_same = |file: &File| file.metadata().is_ok_and(|meta| meta.is_file() && meta.ino() == inode);
     let by_name = |name: &str| proc.open(name).ok().filter(is_same);
     let linked = File::open(link).ok().filter(is_regular);
@@ -337,7 +339,7 @@ impl MappedFiles {
     }
 }
 
-/// Threads of a process that is not stopped.
+/// Reads the threads of a process that is not stopped.
 fn running(pid: u32, arch: Arch) -> Result<Stopped, LiveError> {
     let tids = stop::tids(pid).map_err(|e| refused(pid, e))?;
     let mut out = Stopped { threads: Vec::new(), unstopped: Vec::new(), notes: BTreeMap::new() };
@@ -350,17 +352,17 @@ fn running(pid: u32, arch: Arch) -> Result<Stopped, LiveError> {
     Ok(out)
 }
 
-/// Why a thread waits in the kernel.
+/// Reason why a thread waits in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
-    /// Its child of vfork(2) has neither called exec nor ended.
+    /// A vfork(2) whose child has neither called exec nor ended.
     Vfork,
     /// Another call, or a page fault.
     Other,
 }
 
-/// A thread that waits in the kernel, without stopping it. /proc/PID/task/TID/syscall has its instruction and stack
-/// pointers and the arguments of its system call, but no other registers. `None` if the thread runs.
+/// Reads a thread that waits in the kernel, without stopping it. /proc/PID/task/TID/syscall has its instruction and
+/// stack pointers and the arguments of its system call, but no other registers. `None` if the thread runs.
 fn waiting(pid: u32, tid: u32, arch: Arch) -> Option<(Thread, Wait)> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
     let call = SystemCall::parse(&text)?;
@@ -416,7 +418,7 @@ impl SystemCall {
     }
 }
 
-/// Adds the threads that did not stop and whose place in the kernel is known, and warns about each kind.
+/// Adds the threads that did not stop but whose position in the kernel is known. Warns about each kind.
 fn add_waiting(pid: u32, arch: Arch, stopped: &mut Stopped, diag: &Diagnostics) {
     let (mut vfork, mut other) = (Vec::new(), Vec::new());
     stopped.unstopped.retain(|&tid| {
@@ -443,7 +445,7 @@ fn add_waiting(pid: u32, arch: Arch, stopped: &mut Stopped, diag: &Diagnostics) 
     }
 }
 
-/// Fields of a stat file after the name (proc(5)). The name is the second field, and may contain anything.
+/// Returns the fields of a stat file after the name (proc(5)). The name is the second field, and may contain anything.
 fn stat_fields(path: &str) -> Vec<i64> {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -451,12 +453,12 @@ fn stat_fields(path: &str) -> Vec<i64> {
     rest.split_whitespace().map(|field| field.parse::<i64>().unwrap_or(0)).collect()
 }
 
-/// A field by its number in proc(5), from 3 on. 0 if it is missing.
+/// Returns a field by its number in proc(5). Numbers start at 3. 0 if the field is missing.
 fn stat_field(fields: &[i64], number: usize) -> i64 {
     number.checked_sub(3).and_then(|index| fields.get(index)).copied().unwrap_or(0)
 }
 
-/// Processor time (utime, stime) in the stat file of a process or thread. `None` if it cannot be read.
+/// Returns the processor time (utime, stime) from the stat file of a process or thread. `None` if it cannot be read.
 fn cpu_time(path: &str) -> Option<CpuTime> {
     let fields = stat_fields(path);
     let tick = 1_000_000 / rustix::param::clock_ticks_per_second().max(1);
@@ -467,7 +469,7 @@ fn cpu_time(path: &str) -> Option<CpuTime> {
     (!fields.is_empty()).then(|| CpuTime { user: time(14), system: time(15) })
 }
 
-/// Data of the process and its threads that only stat has (proc(5)).
+/// Adds data of the process and its threads that only stat has (proc(5)).
 fn notes(proc: &Folder, mut notes: DumpNotes) -> DumpNotes {
     let (fields, field) = (|path: String| stat_fields(&path), stat_field);
     let of_process = fields(format!("/proc/{}/stat", proc.pid));
@@ -500,13 +502,13 @@ fn process(proc: &Folder, status: &str) -> ProcessInfo {
     }
 }
 
-/// Pairs of words up to AT_NULL.
+/// Returns pairs of words up to AT_NULL.
 fn auxv(raw: &[u8]) -> Vec<(u64, u64)> {
     let pair = |pair: &[u8; 16]| Some((bytes::u64_at(pair, 0)?, bytes::u64_at(pair, 8)?));
     raw.as_chunks::<16>().0.iter().filter_map(pair).take_while(|&(key, _)| key != 0).collect()
 }
 
-/// Thread names (pthread_setname_np), by thread ID.
+/// Returns thread names (pthread_setname_np), by thread ID.
 fn names(pid: u32, tids: impl Iterator<Item = u32>) -> BTreeMap<u32, String> {
     tids.filter_map(|tid| {
         let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
@@ -515,7 +517,7 @@ fn names(pid: u32, tids: impl Iterator<Item = u32>) -> BTreeMap<u32, String> {
     .collect()
 }
 
-/// Pages as reported by pagemap.
+/// The pages that pagemap reports.
 struct PagesOf(Arc<Bytes>);
 
 impl Pages for PagesOf {

@@ -9,12 +9,12 @@ use crate::live::ptrace;
 use crate::targets::extents::Extents;
 use crate::targets::residence::PageRuns;
 
-/// Number of runs of pages found in one call of `ptrace::scan_pages`: 24 KiB.
+/// Number of runs of pages that one call of `ptrace::scan_pages` finds: 24 KiB.
 const SCANNED_RUNS: usize = 1024;
 
 impl Bytes {
-    /// Page runs of `range`, which is within one mapping: resident, private to this process, and swapped. `None` if
-    /// pagemap can't be read.
+    /// Returns the page runs of `range`, which is within one mapping: resident, private to this process, and swapped.
+    /// `None` if pagemap can't be read.
     pub(super) fn pages(&self, range: AddrRange) -> Option<PageRuns> {
         match self.at_copy() {
             Some(pages) => pages.of(self.index_at(range.start)?, range),
@@ -22,11 +22,11 @@ impl Bytes {
         }
     }
 
-    /// Like `pages`, from pagemap. Also passes each page and its word to `visit`.
+    /// Like `pages`, but always reads pagemap. Also passes each page and its word to `visit`.
     pub(super) fn pages_now(&self, range: AddrRange, mut visit: impl FnMut(AddrRange, u64)) -> Option<PageRuns> {
         let file = self.pagemap()?;
         let part = self.index_at(range.start).and_then(|index| self.parts().get(index));
-        // In memory that is not shared, a present page that is not exclusive is the zero page.
+        // If memory is not shared, a present page that is not exclusive is the kernel's zero page.
         let wanted = if part.is_some_and(|part| part.is_private) { bit::EXCLUSIVE } else { 0 };
         let (mut there, mut private, mut swapped) = (Vec::new(), Vec::new(), Vec::new());
         let mut words = vec![0; (64 << 10).min(range.len().div_ceil(page()) * 8) as usize];
@@ -59,7 +59,8 @@ impl Bytes {
         Some(PageRuns { resident: within(there), private: Some(within(private)), swapped: within(swapped) })
     }
 
-    /// Offsets that may have non-zero bytes: only the present pages of sparse anonymous memory, and all other memory.
+    /// Returns the offsets that may have non-zero bytes: the present pages of sparse anonymous memory, and all other
+    /// memory.
     pub(super) fn extents(&self) -> Extents {
         let mut data: Vec<Range<u64>> = Vec::new();
         let mut add = |from: u64, to: u64| match data.last_mut() {
@@ -85,9 +86,9 @@ impl Bytes {
     }
 }
 
-/// Returns runs of pages in `range`, outside of which no page is in memory or in swap. Short gaps are part of a run. If
-/// the kernel can't find the pages (before Linux 6.7), returns the whole range. Then each page costs a read of 8 bytes
-/// of pagemap, whether it is in memory or not.
+/// Returns runs of pages in `range` that contain all pages in memory or in swap. A run may include short gaps. If the
+/// kernel can't find the pages (before Linux 6.7), returns the whole range. Then each page costs a read of 8 bytes of
+/// pagemap, whether it is in memory or not.
 fn populated(pagemap: &File, range: AddrRange) -> Vec<AddrRange> {
     let whole = AddrRange::new(range.start.align_down(page()), range.end.align_up(page()));
     if whole.len() / page() <= QUERY_PAGES as u64 {
@@ -139,7 +140,7 @@ mod tests {
         assert!(touched.into_iter().all(covered), "{runs:?}");
         let mut regions = [ptrace::PageRegion::default()];
         if ptrace::scan_pages(&pagemap, AddrRange::sized(start, page()), &mut regions).is_ok() {
-            // Three pages, which may be huge.
+            // Three pages. They may be huge pages.
             let bytes: u64 = runs.iter().map(AddrRange::len).sum();
             assert!(runs.len() == 3 && bytes <= 3 * (32 << 20), "{runs:?}");
         }

@@ -1,10 +1,10 @@
-//! System calls that stop a thread, read its registers and resume it, some that read memory, and one
-//! that finds the pages in memory.
+//! System calls that stop a thread, read its registers and resume it. Some others read memory, and one finds the pages
+//! in memory.
 //!
 //! They are called directly, because no safe crate has what is needed. A thread may be stopped while a real-time signal
-//! is delivered, and must be resumed with this signal. Runtimes send each other such signals: CoreCLR to suspend
+//! is delivered. It must then be resumed with this signal. Runtimes send each other such signals: CoreCLR to suspend
 //! threads, glibc for setuid and for cancellation. `nix` knows only the 31 named signals and would lose it. No safe
-//! crate has NT_ARM_TLS either. So this is the second file with `unsafe` code, besides the room that maps memory.
+//! crate has NT_ARM_TLS either. So this is the second place with `unsafe` code, besides the room that maps memory.
 //!
 //! ptrace(2): all requests for a thread must come from the thread that seized it.
 #![allow(unsafe_code)]
@@ -41,7 +41,7 @@ const MORE_SETS: [usize; 4] = [2, NT_ARM_TLS, 0x405, NT_ARM_PAC_MASK];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const MORE_SETS: [usize; 1] = [2];
 
-/// Maximum length of such a set in words: 11 KiB on x86_64 with AMX, 17 KiB for vectors of 2,048 bits on aarch64.
+/// Maximum length of a register set in words. AMX on x86_64 takes 11 KiB, vectors of 2,048 bits on aarch64 take 17 KiB.
 const MAX_SET_WORDS: usize = 4096;
 
 /// Maximum number of general registers of any machine. x86_64 has 27, aarch64 34.
@@ -91,7 +91,7 @@ pub(super) enum TraceState {
         /// The signal, or 0.
         signal: i32,
     },
-    /// The thread ended, or is about to end.
+    /// The thread has ended, or is about to end.
     Gone,
 }
 
@@ -122,7 +122,7 @@ pub(super) fn detach(tid: u32, signal: i32) -> io::Result<()> {
     done(unsafe { libc::ptrace(libc::PTRACE_DETACH, tid as libc::pid_t, 0usize, signal as usize) })
 }
 
-/// State of a thread that was asked to stop. `None` if it has not stopped yet and `patient` is false.
+/// Returns the state of a thread that was asked to stop. `None` if it has not stopped yet and `patient` is false.
 ///
 /// # Errors
 /// Errors of waitpid(2).
@@ -144,20 +144,21 @@ pub(super) fn wait(tid: u32, patient: bool) -> io::Result<Option<TraceState>> {
         if !libc::WIFSTOPPED(status) {
             return Ok(Some(TraceState::Gone));
         }
-        // The upper half is the ptrace event. Without one, the thread is about to receive a signal.
+        // The upper half is the ptrace event. If there is none, the thread is about to receive a signal.
         let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
         return Ok(Some(TraceState::Stopped { signal }));
     }
 }
 
-/// The general registers of a stopped thread. `None` if they can't be read, or if the program is a 32-bit program.
+/// Returns the general registers of a stopped thread. `None` if they can't be read, or if the program is a 32-bit
+/// program.
 pub(super) fn registers(tid: u32, arch: Arch) -> Option<Registers> {
     let mut values = [0u64; MAX_REGISTERS];
     let count = register_set(tid, NT_PRSTATUS, &mut values)?;
     Registers::new(arch, values.get(..count)?.to_vec())
 }
 
-/// The thread pointer of a stopped thread, on machines where it is no general register.
+/// Returns the thread pointer of a stopped thread, on machines where it is not a general register.
 #[cfg(target_arch = "aarch64")]
 pub(super) fn thread_pointer(tid: u32) -> Option<Addr> {
     let mut values = [0u64; 2];
@@ -165,13 +166,13 @@ pub(super) fn thread_pointer(tid: u32) -> Option<Addr> {
     values.first().copied().filter(|&v| v != 0).map(Addr::new)
 }
 
-/// The thread pointer of a stopped thread, on machines where it is no general register.
+/// Returns `None`: on this machine, the thread pointer is a general register, or there is none.
 #[cfg(not(target_arch = "aarch64"))]
 pub(super) fn thread_pointer(_: u32) -> Option<Addr> {
     None
 }
 
-/// The bits of a stopped thread's code addresses that contain a signature, on machines that have it.
+/// Returns the bits of a stopped thread's code addresses that contain a signature.
 #[cfg(target_arch = "aarch64")]
 pub(super) fn signature(tid: u32) -> Option<u64> {
     let mut masks = [0u64; 2];
@@ -179,13 +180,13 @@ pub(super) fn signature(tid: u32) -> Option<u64> {
     masks.get(1).copied()
 }
 
-/// The bits of a stopped thread's code addresses that contain a signature, on machines that have it.
+/// Returns `None`: code addresses have no signature on this machine.
 #[cfg(not(target_arch = "aarch64"))]
 pub(super) fn signature(_: u32) -> Option<u64> {
     None
 }
 
-/// The register sets of a stopped thread that only its core contains, as far as the machine has them.
+/// Returns the further register sets of a stopped thread that cores contain, if the machine has them.
 pub(super) fn more_registers(tid: u32) -> Vec<RegisterSet> {
     let mut words = vec![0u64; MAX_SET_WORDS];
     let mut set = |kind: usize| {
@@ -196,7 +197,7 @@ pub(super) fn more_registers(tid: u32) -> Vec<RegisterSet> {
     MORE_SETS.into_iter().filter_map(&mut set).collect()
 }
 
-/// The signals that a stopped thread blocks, one bit each.
+/// Returns the signals that a stopped thread blocks, one bit each.
 pub(super) fn blocked_signals(tid: u32) -> Option<u64> {
     let mut mask = 0u64;
     // SAFETY: the kernel writes as many bytes as the third argument says: those of `mask`, which outlives the call.
@@ -214,8 +215,8 @@ fn register_set(tid: u32, set: usize, out: &mut [u64]) -> Option<usize> {
     (got == 0).then_some(place.iov_len / 8)
 }
 
-/// Reads the words at `addrs`, up to the first that is not readable. One system call reads up to [`MAX_ADDRESSES`] words,
-/// at a tenth of the cost of a call per word.
+/// Reads the words at `addrs`, up to the first that is not readable. One system call reads up to [`MAX_ADDRESSES`]
+/// words, at a tenth of the cost of a call per word.
 pub(super) fn words(pid: u32, addrs: &[Addr]) -> Vec<u64> {
     let asked = addrs.get(..addrs.len().min(MAX_ADDRESSES)).unwrap_or_default();
     let mut out = vec![0u64; asked.len()];
@@ -232,7 +233,7 @@ pub(super) fn words(pid: u32, addrs: &[Addr]) -> Vec<u64> {
     out
 }
 
-/// Reads the bytes from `addr` on. Returns how many could be read.
+/// Reads the bytes from `addr` on. Returns the number of bytes read.
 pub(super) fn read(pid: u32, addr: Addr, out: &mut [u8]) -> usize {
     let ours = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
     let theirs = libc::iovec { iov_base: std::ptr::without_provenance_mut(addr.get() as usize), iov_len: out.len() };

@@ -1,5 +1,5 @@
-//! Why reading a process was denied, and the remedy. The kernel returns only EPERM or EACCES, whatever the reason
-//! (ptrace(2), "Ptrace access mode checking"; Documentation/admin-guide/LSM/Yama.rst).
+//! Explains why reading a process was denied, with the remedy. The kernel returns only EPERM or EACCES, whatever the
+//! reason (ptrace(2), "Ptrace access mode checking"; Documentation/admin-guide/LSM/Yama.rst).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,13 +11,13 @@ pub(super) struct Circumstances {
     pub(super) pid: u32,
     /// Real user ID of the other process.
     pub(super) uid: Option<u32>,
-    /// Owner of its /proc directory: root, if it is not dumpable.
+    /// Owner of its /proc directory. Root if the process is not dumpable.
     pub(super) owner: Option<u32>,
-    /// ID and name of the process that already traces it.
+    /// ID and name of the process that already traces it. `None` if none does.
     pub(super) tracer: Option<(u32, String)>,
     pub(super) own_uid: u32,
     pub(super) capable: bool,
-    /// Whether we run under a seccomp filter.
+    /// Whether coremap runs under a seccomp filter.
     pub(super) filtered: bool,
     /// Yama's ptrace_scope, if there is Yama.
     pub(super) yama: Option<u32>,
@@ -50,7 +50,7 @@ impl Circumstances {
         }
     }
 
-    /// The most likely reason, and the remedy.
+    /// Returns the most likely reason, and the remedy.
     pub(super) fn sentence(&self) -> String {
         let pid = self.pid;
         if let Some((tracer, name)) = &self.tracer {

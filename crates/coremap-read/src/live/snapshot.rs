@@ -1,7 +1,7 @@
-//! A copy of all memory of a stopped process that can change, so that the process goes on while it is analysed.
+//! Copies all memory of a stopped process that can change, so that the process can run while it is analysed.
 //!
-//! Copied are the pages that only memory has: anonymous memory, changed pages of private file mappings, and shared memory
-//! without a named file. All other pages are zero, or in files, which are read later.
+//! The copy has the pages that are only in memory: anonymous memory, changed pages of private file mappings, and shared
+//! memory without a named file. All other pages are zero or in files, which are read later.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -17,21 +17,21 @@ use crate::live::bytes::{AbsentSource, Bytes, MappedPart, bit};
 use crate::live::pages::push;
 use crate::targets::residence::PageRuns;
 
-/// Maximum number of files that are opened for later. Pages of other files in memory are copied. A program may have 1,024
-/// files open.
+/// Maximum number of files that are opened for later reads. In-memory pages of further files are copied. A program may
+/// have 1,024 files open.
 const OPEN_FILES: usize = 512;
 
-/// Share of available memory, and of `--memory`, that a copy may take. The analysis needs memory too.
+/// Divisor of available memory, and of `--memory`, for the maximum size of a copy. The analysis needs memory too.
 const SHARE: u64 = 2;
 
-/// The pages in memory when the process was copied.
+/// The pages that were in memory when the process was copied.
 pub(super) struct PagesAtCopy {
     /// By index of the mapping.
     parts: Vec<PageRuns>,
 }
 
 impl PagesAtCopy {
-    /// The pages of `range` in the mapping with this index.
+    /// Returns the pages of `range` in the mapping with this index.
     pub(super) fn of(&self, part: usize, range: AddrRange) -> Option<PageRuns> {
         let PageRuns { resident, private, swapped } = self.parts.get(part)?;
         let within = |runs: &Vec<AddrRange>| {
@@ -44,8 +44,8 @@ impl PagesAtCopy {
 }
 
 impl Live {
-    /// Copies all memory that can change, and resumes the process. Does neither if the copy would take too much memory, or
-    /// if pagemap can't be read.
+    /// Copies all memory that can change, and resumes the process. Does neither if the copy would take too much memory,
+    /// or if pagemap can't be read.
     pub(super) fn copy_and_resume(&self) {
         if self.attach.no_stop || self.attach.to_dump || self.bytes.at_copy().is_some() || self.is_resumed() {
             return;
@@ -74,8 +74,8 @@ impl Bytes {
         is_copied
     }
 
-    /// Target offsets of pages that only memory has, ascending, and the pages of all mappings. `None` if pagemap can't be
-    /// read.
+    /// Returns the target offsets of pages that are only in memory, ascending, and the pages of all mappings. `None` if
+    /// pagemap can't be read.
     fn only_in_memory(&self) -> Option<(Vec<Range<u64>>, PagesAtCopy)> {
         let (mut places, mut pages) = (Vec::new(), Vec::new());
         let mut files = BTreeSet::new();
@@ -115,14 +115,15 @@ impl Bytes {
     }
 }
 
-/// Target offsets of a mapping whose bytes in the file are no hole. All of them if the file can't say.
+/// Returns the target offsets of a mapping whose bytes are not in a hole of the file. Returns all of them if holes are
+/// unknown.
 fn data_of(file: &File, offset: u64, part: &MappedPart) -> Vec<Range<u64>> {
     let (mut out, end) = (Vec::new(), offset.saturating_add(part.range.len()));
     let mut at = offset;
     while at < end {
         let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
             Ok(data) => data,
-            // Nothing but a hole follows.
+            // Only a hole follows.
             Err(rustix::io::Errno::NXIO) => break,
             Err(_) => at,
         };
@@ -170,7 +171,7 @@ mod tests {
         write(5, 9);
         let seen = |number: usize| mirror.bytes().get(number * page).copied();
         assert_eq!([3, 5, 40].map(seen), [Some(1), Some(0), Some(2)]);
-        // Two pages, if the kernel did not make a huge page of them.
+        // Two pages, unless the kernel made a huge page of them.
         let now = bytes.pages_now(range, |_, _| ()).unwrap_or_default().resident;
         let then = bytes.pages(range).unwrap_or_default().resident;
         let at = |number: usize| range.start.saturating_add((number * page) as u64);

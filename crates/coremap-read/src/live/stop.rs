@@ -1,10 +1,10 @@
-//! All threads of a process, stopped while it is read.
+//! Stops all threads of a process while it is read.
 //!
 //! A thread of our own seizes and interrupts them, since ptrace obeys only the thread that seized. It sends their
 //! registers, and then waits until it should resume them, or until the time allowed by the user is over. It does
 //! nothing else, so it resumes them in time whatever other threads wait for. PTRACE_SEIZE and PTRACE_INTERRUPT send no
-//! signal that the process could see. If coremap is killed, the kernel resumes its tracees, including those about to
-//! receive a signal, with that signal.
+//! signal that the process could notice. If coremap is killed, the kernel resumes its tracees. If a tracee was about to
+//! receive a signal, it gets that signal.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -19,14 +19,14 @@ use crate::live::stops::Entry;
 use crate::targets::dump_notes::ThreadNotes;
 use crate::targets::{Arch, Thread};
 
-/// Maximum number of rounds of listing threads. A thread that is just being created is in the list of the next round.
+/// Maximum number of times that the threads are listed. A thread that is just being created is in the next list.
 const ROUNDS: usize = 64;
 
 /// Maximum wait for a thread to stop.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Maximum wait for a thread in an uninterruptible wait (state `D`: a hung disk or NFS, a vfork whose child has not
-/// called exec). Such a wait is short, or very long.
+/// Maximum wait for a thread in an uninterruptible wait: state `D`, as with a hung disk or NFS, or a vfork whose child
+/// has not called exec. Such waits are either short or very long.
 const PATIENCE_BLOCKED: Duration = Duration::from_millis(20);
 
 pub(super) struct Stopped {
@@ -46,7 +46,7 @@ pub(super) struct StopSummary {
     pub(super) timed_out: bool,
 }
 
-/// A process whose threads are stopped. They are resumed at the latest when this is dropped.
+/// A process whose threads are stopped. Dropping this resumes them, if they were not resumed before.
 pub(super) struct Stop {
     release: Sender<()>,
     thread: Option<JoinHandle<StopSummary>>,
@@ -147,7 +147,7 @@ struct Seized {
 }
 
 impl Seized {
-    /// Stops all threads, until the list has no new ones. Stopped threads create none.
+    /// Stops all threads. Repeats until the list has no new ones; stopped threads create none.
     fn all(&mut self, pid: u32) -> io::Result<()> {
         for _ in 0..ROUNDS {
             let new: Vec<u32> = tids(pid)?.into_iter().filter(|tid| !self.seen.contains(tid)).collect();
@@ -158,7 +158,8 @@ impl Seized {
             for tid in new {
                 match ptrace::seize(tid) {
                     Ok(()) => asked.push(tid),
-                    // It ended after it was listed. A first thread that ended before the others stays in the list.
+                    // The thread ended after it was listed. A first thread that ended before the others stays in the
+                    // list.
                     Err(e) if e.raw_os_error() == Some(libc::ESRCH) || has_ended(pid, tid) => {}
                     Err(e) => {
                         self.unstopped.append(&mut asked);
@@ -166,7 +167,7 @@ impl Seized {
                     }
                 }
                 self.seen.insert(tid);
-                // If the thread is gone, the wait for it will notice.
+                // If the thread is gone, the wait below notices.
                 let _ = ptrace::interrupt(tid);
             }
             let asked_at = Instant::now();
@@ -203,7 +204,7 @@ impl Drop for Seized {
             let _ = ptrace::detach(tid, signal);
         }
         // A thread that has not stopped can't be resumed by a request. It is resumed when the thread that seized it
-        // ends, which is now. If it has stopped in the meantime, pass on its signal.
+        // ends, which happens now. If it has stopped meanwhile, pass on its signal.
         for tid in self.unstopped.drain(..) {
             if let Ok(Some(TraceState::Stopped { signal })) = ptrace::wait(tid, false) {
                 let _ = ptrace::detach(tid, signal);
@@ -212,19 +213,19 @@ impl Drop for Seized {
     }
 }
 
-/// State of a thread: the letter after its name in stat (proc(5)). `None` if the thread is gone.
+/// Returns the state of a thread: the letter after its name in stat (proc(5)). `None` if the thread is gone.
 fn state(pid: u32, tid: u32) -> Option<char> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     // The name is in parentheses, and may contain parentheses.
     text.rsplit(')').next()?.trim_start().chars().next()
 }
 
-/// Whether a thread has ended (it may still wait for its parent).
+/// Whether a thread has ended, even if it still waits for its parent.
 pub(super) fn has_ended(pid: u32, tid: u32) -> bool {
     matches!(state(pid, tid), None | Some('Z' | 'X'))
 }
 
-/// IDs of the threads of a process, the first thread first.
+/// Returns the IDs of a process's threads, the first thread first.
 pub(super) fn tids(pid: u32) -> io::Result<Vec<u32>> {
     let mut out = Vec::new();
     for entry in std::fs::read_dir(format!("/proc/{pid}/task"))?.take(limits::MAX_THREADS) {

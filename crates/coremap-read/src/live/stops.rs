@@ -1,7 +1,7 @@
 //! Processes that this program has stopped.
 //!
-//! A stopped process must not wait for anything but coremap itself. So whoever is about to write to a terminal or a
-//! pipe, or to suspend the program, resumes these processes first or waits until they run again.
+//! A stopped process must wait for nothing but coremap itself. So before code writes to a terminal or pipe, or suspends
+//! the program, it resumes these processes or waits until they run again.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 struct Stops {
     /// Number of the next entry.
     next: u64,
-    /// One entry for each stopped process: its number, and the sender that makes its tracer resume it.
+    /// One entry for each stopped process: its number, and a sender that makes its tracer resume it.
     stopped: Vec<(u64, Sender<()>)>,
 }
 
@@ -27,7 +27,8 @@ fn stops_when_none() -> MutexGuard<'static, Stops> {
     RESUMED.wait_while(stops(), some).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A stopped process in the list. Made before the first thread is stopped, and dropped when all are resumed.
+/// Entry of a stopped process in the list. It is made before the first thread is stopped, and dropped after all are
+/// resumed.
 pub(super) struct Entry(u64);
 
 impl Entry {
@@ -47,7 +48,7 @@ impl Drop for Entry {
     }
 }
 
-/// Makes the tracers resume all stopped processes. Does not wait for them.
+/// Makes the tracers resume all stopped processes. Does not wait for that.
 pub fn release_all() {
     for (_, release) in &stops().stopped {
         // A tracer that has just ended needs no message.
@@ -65,7 +66,7 @@ pub fn wait() {
     drop(stops_when_none());
 }
 
-/// Waits until no process is stopped, and then runs `work`. No process is stopped before `work` returns.
+/// Waits until no process is stopped, and then runs `work`. No process can be stopped before `work` returns.
 pub fn when_none<R>(work: impl FnOnce() -> R) -> R {
     let _stops = stops_when_none();
     work()
@@ -86,7 +87,7 @@ mod tests {
         let (done, is_done) = mpsc::channel();
         let suspended = std::thread::spawn(move || when_none(|| done.send(is_any_locked()).is_ok()));
         assert_eq!(is_done.recv_timeout(Duration::from_millis(100)), Err(mpsc::RecvTimeoutError::Timeout));
-        // The request arrives, and is repeated without harm.
+        // Requests may be repeated without harm.
         release_all();
         release_all();
         assert_eq!(released.recv_timeout(Duration::from_secs(60)), Ok(()));
@@ -96,7 +97,7 @@ mod tests {
         wait();
     }
 
-    /// Whether the list is locked, so that nobody can enter a process.
+    /// Whether a process is stopped. The list is locked meanwhile, so that no process can be added.
     fn is_any_locked() -> bool {
         STOPS.try_lock().is_err()
     }

@@ -67,7 +67,7 @@ struct Window {
 impl Window {
     fn read(memory: &dyn Memory, pointer: Addr) -> Window {
         let half = limits::MAX_TCB_BYTES as u64;
-        // As far as memory is readable, on both sides.
+        // Read on both sides, up to the first unreadable memory.
         let above = memory.readable(pointer, half);
         let below = (1..=half / 4096)
             .take_while(|i| memory.readable(pointer.saturating_sub(i * 4096), 4096) == 4096)

@@ -10,7 +10,7 @@ pub(crate) const CRITICAL: &str = "!!";
 pub(crate) const WARNING: &str = "!";
 pub(crate) const INFO: &str = "·";
 
-/// The same in words, where each has a paragraph.
+/// The same prefixes as words, for findings in paragraphs of their own.
 pub(crate) const CRITICAL_WORD: &str = "CRITICAL";
 pub(crate) const WARNING_WORD: &str = "WARNING";
 
@@ -54,7 +54,7 @@ pub enum Cut {
     Middle,
     /// The end: texts, and values that begin with an address.
     End,
-    /// Both ends: a match is in the middle.
+    /// Both ends: the match is in the middle.
     Ends,
 }
 
@@ -192,7 +192,7 @@ impl TableBlock<'_> {
         self
     }
 
-    /// Adds a column of type names, which are cut in the middle: they begin alike, and end alike.
+    /// Adds a column of type names. They are cut in the middle, because many names have the same start or end.
     pub fn type_name(self, title: &'static str) -> Self {
         self.flexible(title).cut(Cut::Middle)
     }

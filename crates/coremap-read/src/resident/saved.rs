@@ -114,7 +114,8 @@ fn warn_differences(smaps: &Smaps, name: &str, (matched, of): (usize, usize), fa
     }
 }
 
-/// Number of the core's mappings that are within one with the same access in the text, and number of all of them.
+/// Returns the number of the core's mappings, and how many of them are within a mapping of the text with the same
+/// access. The latter comes first.
 fn matching(facts: &Facts, there: &RangeMap<MappingResidence>) -> (usize, usize) {
     let space = &facts.space;
     let loaded = space.mappings.iter().map(|m| (m.range, Some(m.perms)));

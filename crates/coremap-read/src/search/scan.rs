@@ -301,7 +301,7 @@ impl Merged {
 /// finish in any order.
 struct LowestHits {
     cap: usize,
-    /// Tasks above this one have no hit among the lowest.
+    /// Highest task that may have one of the lowest hits.
     ceiling: AtomicUsize,
     /// Hits by task, and their total number.
     state: Mutex<(BTreeMap<usize, Vec<Hit>>, usize)>,

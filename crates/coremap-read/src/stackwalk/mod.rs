@@ -48,7 +48,7 @@ struct WalkState {
     /// The thread's own stack, and the one that the walk is on.
     own: Option<AddrRange>,
     here: Option<AddrRange>,
-    /// Registers that signals interrupted, of marks that were passed.
+    /// Registers of interrupted code, from marks that the walk has passed.
     interrupted: Vec<Regs>,
     /// Listed methods without a frame so far.
     runs: ListedRuns,
@@ -380,8 +380,8 @@ impl<'a, 'p> Walker<'a, 'p> {
     }
 
     /// The caller of a frame without unwind data whose frame pointer leads to `up`. If the frame belongs to a function
-    /// that has not set the frame pointer, `up` is the caller's caller. Then the caller's return address is on the stack
-    /// below, and its own unwind data lead to `up` too.
+    /// that has not set the frame pointer, `up` is the caller's caller. Then the caller's return address is on the
+    /// stack below, and its own unwind data lead to `up` too.
     fn with_skipped(&self, step: &UnwoundFrame, up: UnwoundFrame) -> UnwoundFrame {
         // On arm64 every function has a frame record.
         if self.process.arch() != Arch::X86_64 {
@@ -496,8 +496,8 @@ impl WalkState {
 
     /// The frame that a signal interrupted, in place of a runtime's imitation of it.
     ///
-    /// .NET's handler of an overflow runs on a stack of its own. There it makes a frame that seems to be called from the
-    /// interrupted instruction, but has the wrong stack pointer. The mark has the right one.
+    /// .NET's handler of an overflow runs on a stack of its own. There it makes a frame that seems to be called from
+    /// the interrupted instruction, but has the wrong stack pointer. The mark has the right one.
     fn original(&mut self, next: UnwoundFrame) -> UnwoundFrame {
         let elsewhere = |sp: Addr| self.here.is_some_and(|here| !here.contains(sp));
         let is_original =

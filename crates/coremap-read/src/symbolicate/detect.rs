@@ -30,9 +30,8 @@ pub(super) fn open<'a>(
     Ok((head, format, engine))
 }
 
-/// Returns the tool that has most lines of its own, or `Plain` if none has. A line that
-/// only may be a tool's does not count, because names replace parts of a tool's line, but
-/// are added to other text.
+/// Returns the tool that has most lines of its own, or `Plain` if none has. Lines that may belong to a tool or to other
+/// text do not count. The difference matters: names replace parts of a tool's line, but are added to other text.
 fn format(head: &[u8]) -> Format {
     let mut votes =
         [(Format::Perf, 0usize), (Format::Heaptrack, 0), (Format::Memleak, 0), (Format::Gdb, 0), (Format::Folded, 0)];

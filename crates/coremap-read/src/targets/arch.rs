@@ -16,8 +16,8 @@ words! {
 const BELOW_TAG: u32 = 56;
 
 impl Arch {
-    /// The address in a pointer to data. aarch64 ignores the top byte (Top Byte Ignore), in which programs and the memory
-    /// tagging extension keep tags. Return addresses are not such pointers: they may be signed.
+    /// The address in a pointer to data. aarch64 ignores the top byte (Top Byte Ignore), in which programs and the
+    /// memory tagging extension keep tags. Return addresses are not such pointers: they may be signed.
     ///
     /// Source: Documentation/arch/arm64/tagged-pointers.rst.
     pub fn address_in(self, pointer: u64) -> u64 {

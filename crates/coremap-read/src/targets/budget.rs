@@ -127,8 +127,8 @@ impl Budget {
         }
     }
 
-    /// Sets the work back to zero, for another question. A budget that is used up stays so, because what was read with it
-    /// is incomplete.
+    /// Sets the work back to zero, for another question. A budget that is used up stays so, because what was read with
+    /// it is incomplete.
     pub(crate) fn renew(&self) {
         self.work.store(0, Ordering::Relaxed);
     }

@@ -1,8 +1,8 @@
 //! Blocks of one size in a region that the kernel joined from many mappings.
 //!
-//! Few of the blocks may have a pointer from outside of the region. So the distances between those that have one suggest
-//! a size. It is believed if something begins at most multiples of it, and at few places between them: words in the region
-//! lead there, or the content changes there.
+//! Few of the blocks may have a pointer from outside of the region. So the distances between those that have one
+//! suggest a size. It is believed if something begins at most multiples of it, and at few places between them: words in
+//! the region lead there, or the content changes there.
 
 use crate::addr::{Addr, AddrRange};
 use crate::commands::anon::analysis::blocks::cut;
@@ -45,7 +45,7 @@ pub(super) fn by_unit(
     Some(cut(regions, &all))
 }
 
-/// The starts of all blocks of a region, if the distances between `starts` are multiples of one size.
+/// Returns the starts of all blocks of a region, if the distances between `starts` are multiples of one size.
 fn unit(region: AddrRange, starts: &[Addr], cuts: &[Addr], inside: &[Addr], runs: &[Filled]) -> Option<Vec<Addr>> {
     let first = *starts.first().filter(|_| starts.len() >= STARTS)?;
     let size = starts.iter().fold(0, |size, at| gcd(size, at.since(first)));

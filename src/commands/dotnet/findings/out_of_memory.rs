@@ -12,18 +12,18 @@ use crate::session::Session;
 
 const EXCEPTION: &str = "System.OutOfMemoryException";
 
-/// The objects of such exceptions, among those that were thrown.
+/// Returns the OutOfMemoryException objects among the thrown exceptions.
 pub(in crate::commands) fn out_of_memory(thrown: &[ExceptionRow]) -> impl Iterator<Item = Addr> + '_ {
     thrown.iter().filter(|row| &*row.name == EXCEPTION).map(|row| row.object)
 }
 
-/// Reports them. `held_by`: the field or variable that holds each object.
+/// Reports these exceptions. `held_by`: the field or variable that retains each object.
 pub(in crate::commands) fn caught(
     session: &Session<'_>,
     thrown: &[ExceptionRow],
     held_by: &HashMap<Addr, String>,
 ) -> Option<Finding> {
-    // One that is kept says most.
+    // An exception that is still retained explains most.
     let is_kept = |at: &Addr| held_by.contains_key(at);
     let object = out_of_memory(thrown).find(is_kept).or_else(|| out_of_memory(thrown).next())?;
     let (runtime, report) = coreclr(session).find_map(|runtime| Some((runtime, runtime.object(object)?)))?;

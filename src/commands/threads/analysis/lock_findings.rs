@@ -33,14 +33,14 @@ fn lock(row: &ThreadRow) -> Option<&WaitRow> {
     row.waits_for.as_ref().filter(|w| w.kind.is_lock())
 }
 
-/// Returns the wait of a thread that another thread must end: by releasing a lock, by initialising a class, or by ending
-/// itself.
+/// Returns the wait of a thread that another thread must end: by releasing a lock, by initialising a class, or by
+/// ending itself.
 fn thread_wait(row: &ThreadRow) -> Option<&WaitRow> {
     row.waits_for.as_ref().filter(|w| w.kind.is_lock() || matches!(w.kind, WaitKind::Join | WaitKind::ClassInit))
 }
 
-/// Finds cycles of threads in which each waits for the next one: for a lock that it holds, for a class that it
-/// initialises, or for its end.
+/// Finds cycles of threads in which each thread waits for the next one: for a lock that the next holds, for a class
+/// that it initialises, or for its end.
 fn cycles<'r>(rows: &'r [ThreadRow], by_tid: &HashMap<u32, &'r ThreadRow>) -> Vec<Vec<&'r ThreadRow>> {
     let next = |row: &ThreadRow| by_tid.get(&thread_wait(row)?.owner_tid?).copied();
     let mut out = Vec::new();

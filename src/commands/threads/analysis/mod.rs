@@ -224,8 +224,8 @@ fn note_precompiled(process: &Process, rows: &[ThreadRow]) {
     );
 }
 
-/// Adds a note on how many stacks depend on guesses, because the mark of a frame is easily overlooked. On `may_skip`
-/// stacks the second frame may be missing, and on `lost` stacks frames before a mark are.
+/// Adds a note on how many stacks depend on guesses, because users easily overlook the mark on a frame. On `may_skip`
+/// stacks, the second frame may be missing. On `lost` stacks, frames before a mark are missing.
 fn note_guesses(process: &Process, rows: &[ThreadRow], may_skip: usize, lost: usize) {
     let with = |trust: Trust| rows.iter().filter(|t| t.frames.iter().any(|f| f.trust == trust)).count();
     let shown = |n: usize, how: &str| (n > 0).then(|| format!("{n} by {how}"));

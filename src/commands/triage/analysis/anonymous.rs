@@ -17,18 +17,18 @@ use crate::runtimes::mapped_libraries;
 use crate::session::Session;
 use crate::units::round;
 
-/// Bytes whose content is classified per second.
+/// Number of bytes whose content is classified per second.
 const CLASSIFIED: u64 = 800 << 20;
 
-/// Minimum share of all bytes in percent, and minimum bytes, that make memory without an owner a warning.
+/// Minimum share of all bytes in percent, and minimum bytes, of memory without an owner for a warning.
 const MUCH: u64 = 20;
 const LARGE: u64 = 16 << 20;
 
-/// Maximum number of contents named, and the minimum share of one in percent.
+/// Maximum number of contents named, and minimum share of a named content in percent.
 const CONTENTS: usize = 3;
 const SHARE: u64 = 2;
 
-/// Who may have mapped memory without a known owner. A runtime that cannot be read has its heap there.
+/// Names possible owners of memory without a known owner. The heap of a runtime that cannot be read is part of it.
 fn possible_owners(session: &Session<'_>) -> String {
     match mapped_libraries(session.process).first() {
         Some((file, name)) if session.runtimes().is_empty() => {
@@ -38,14 +38,14 @@ fn possible_owners(session: &Session<'_>) -> String {
     }
 }
 
-/// Evidence that memory has no known owner.
+/// Returns the evidence that memory has no known owner.
 fn without_owner(session: &Session<'_>) -> String {
     let owners =
         if session.process.facts().lists_files() { "allocator, runtime or file" } else { "allocator or runtime" };
     format!("no {owners} owns it{}", no_file_list(session))
 }
 
-/// Says that the core lists no files, so that memory without an owner may be a file's.
+/// Returns a note if the core lists no files: memory without an owner may then belong to a file.
 fn no_file_list(session: &Session<'_>) -> &'static str {
     match session.process.facts().lists_files() {
         true => "",
@@ -77,11 +77,11 @@ pub(super) fn anonymous(
         not_looked_at(session, tally, share, (equal.map(|equal| equal.finding), &blocks), found);
         return;
     };
-    // Each page is counted once: in the equal blocks, or by its content.
+    // Each page counts once: as part of the equal blocks, or by its content.
     let makeup = Makeup::of(blocks.iter().flat_map(|block| within(&runs, *block)));
     let of_blocks = makeup.written().min(share.used.saturating_sub(absent));
     let others: Vec<Filled> = outside(&ranges, &blocks).iter().flat_map(|range| within(&runs, *range)).collect();
-    // Memory overwritten in a scrubbed core could have been anything.
+    // In a scrubbed core, overwritten memory may have had any content.
     let is_nameless = |run: &&Filled| matches!(run.content, Content::Mixed | Content::Overwritten);
     let nameless: Vec<&Filled> = others.iter().filter(is_nameless).collect();
     let without = nameless.iter().map(|run| run.range.len()).fold(0, u64::saturating_add);
@@ -91,7 +91,7 @@ pub(super) fn anonymous(
     if rest > 0 {
         let severity = severity(rest, tally.total());
         let named = Makeup::of(others.iter().filter(|run| !is_nameless(run)).copied());
-        // A part of a mapping that the core lacks may have anything in it.
+        // If the core lacks a part of a mapping, that part may have any content.
         let partial = share.regions.iter().filter_map(|&i| session.map().regions.get(i)).any(is_partial);
         let text = format!(
             "{} of {}{} with no known owner ({}); {} mapped it. {} `coremap anon` lists its blocks and the pointers to \
@@ -134,8 +134,8 @@ pub(super) fn anonymous(
     }
 }
 
-/// Describes anonymous memory without reading its pages. The finding on equal blocks explains as much of it as can
-/// have been written; the rest stays unexplained.
+/// Describes anonymous memory without reading its pages. The finding on equal blocks explains as much of it as may have
+/// been written. The rest stays unexplained.
 fn not_looked_at(
     session: &Session<'_>,
     tally: &Tally,
@@ -175,13 +175,13 @@ fn not_looked_at(
     }
 }
 
-/// The finding on equal blocks, with the number of their bytes that were written.
+/// Adds to the finding on equal blocks how many of their bytes were written.
 fn written_of(finding: Finding, bytes: u64) -> Finding {
     let severity = if bytes == 0 { Severity::Info } else { finding.severity };
     Finding { severity, bytes: Some(bytes), ..finding }
 }
 
-/// The parts of `blocks` (sorted, disjoint) within `range`.
+/// Returns the parts of `blocks` (sorted, disjoint) within `range`.
 fn touched(blocks: &[AddrRange], range: AddrRange) -> Vec<AddrRange> {
     let from = blocks.partition_point(|block| block.end <= range.start);
     blocks.get(from..).unwrap_or_default().iter().map_while(|block| block.intersect(&range)).collect()
@@ -202,13 +202,13 @@ fn outside(ranges: &[AddrRange], blocks: &[AddrRange]) -> Vec<AddrRange> {
     out
 }
 
-/// Severity of `bytes` without an owner, by their share of all `used` bytes.
+/// Returns the severity of `bytes` without an owner, by their share of all `used` bytes.
 fn severity(bytes: u64, used: u64) -> Severity {
     let much = bytes >= LARGE && bytes.saturating_mul(100) >= used.saturating_mul(MUCH);
     if much { Severity::Warning } else { Severity::Info }
 }
 
-/// Findings for `summary`.
+/// Returns findings for `summary`.
 pub(super) fn quick(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
     let nothing = Share::default();
     let share = tally.shares.get(&Subject::Anonymous).unwrap_or(&nothing);
@@ -219,7 +219,7 @@ pub(super) fn quick(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
         return out;
     }
     let pattern = anon::finding(session);
-    // Bytes in the core include pages of zeros, and then the blocks' do too.
+    // Bytes in the core include zero pages, so the blocks' bytes include them too.
     let in_core = tally.measure == Measure::InCore;
     let of_blocks = pattern.as_ref().map_or(0, |p| if in_core { p.size } else { p.finding.bytes.unwrap_or(0) });
     let rest = used.saturating_sub(of_blocks);
@@ -232,7 +232,7 @@ pub(super) fn quick(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
             anon::noun(session),
             counted(share.regions.len() as u64, "mapping", "mappings")
         );
-        // How much of it was written is unknown here.
+        // It is unknown here how much of the blocks was written.
         out.push(
             Finding::new("anonymous", Severity::Info, text, without_owner(session))
                 .about(rest)
@@ -243,22 +243,22 @@ pub(super) fn quick(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
     out
 }
 
-/// The measure in front of `anonymous memory`, if it is not the core's.
+/// Returns the measure as a word in front of `anonymous memory`. Empty for the core's own measure.
 fn adjective(measure: Measure) -> String {
     if measure.is_resident() { format!("{} ", measure.word()) } else { String::new() }
 }
 
-/// Whether the core has a part of a region.
+/// Whether the core has only a part of a region.
 fn is_partial(region: &Region) -> bool {
     (1..region.range.len()).contains(&region.in_core)
 }
 
-/// How many of a region's `used` bytes the core can't have.
+/// Returns how many of a region's `used` bytes cannot be in the core.
 fn absent(region: &Region, used: u64, measure: Measure) -> u64 {
     if measure.is_resident() { used.saturating_sub(region.in_core) } else { 0 }
 }
 
-/// Adds memory that is resident or swapped but not in the core: it may be excluded from dumps (MADV_DONTDUMP). Returns
+/// Adds memory that is resident or swapped but not in the core. It may be excluded from dumps (MADV_DONTDUMP). Returns
 /// how much of it is anonymous memory of `share`.
 fn not_in_core(session: &Session<'_>, tally: &Tally, share: &Share, found: &mut Found) -> u64 {
     let listed = share.regions.iter().filter_map(|&i| {
@@ -295,7 +295,7 @@ fn not_in_core(session: &Session<'_>, tally: &Tally, share: &Share, found: &mut 
     );
     let evidence = "smaps, and the core's list of what it contains";
     let finding = Finding::new("not-in-core", severity(bytes, tally.total()), text, evidence);
-    // Pages in the core need not be resident, so more of the resident ones may be missing.
+    // Some pages in the core may not be resident. So even more resident pages may be missing.
     let finding = finding.about(bytes).known(Confidence::Derived);
     found.findings.push(if listed.is_empty() { finding } else { finding.more("regions") });
     found.unnamed.extend(rows().map(|(range, bytes)| UnnamedRow {
@@ -307,8 +307,8 @@ fn not_in_core(session: &Session<'_>, tally: &Tally, share: &Share, found: &mut 
     anonymous
 }
 
-/// Describes `bytes` of memory with these contents. What is in no written page is in pages of zeros, unless the memory is
-/// only `partial` in the core.
+/// Describes `bytes` of memory with these contents. Bytes outside of written pages are in zero pages, unless the memory
+/// is only `partial` in the core.
 fn content(destinations: &Destinations, makeup: &Makeup, bytes: u64, partial: bool) -> String {
     let zero = bytes.saturating_sub(makeup.written());
     let parts = by_share(destinations, makeup);
@@ -322,7 +322,7 @@ fn content(destinations: &Destinations, makeup: &Makeup, bytes: u64, partial: bo
     }
 }
 
-/// Contents by share: `96 % one byte value, 0x16; 2 % pointers (into malloc)`.
+/// Lists contents by share: `96 % one byte value, 0x16; 2 % pointers (into malloc)`.
 fn by_share(destinations: &Destinations, makeup: &Makeup) -> String {
     let parts: Vec<String> = makeup
         .by_size()
@@ -336,7 +336,7 @@ fn by_share(destinations: &Destinations, makeup: &Makeup) -> String {
     parts.join("; ")
 }
 
-/// Number of `ranges` that contain any of the runs.
+/// Returns the number of `ranges` that contain any of the runs.
 fn mappings(ranges: &[AddrRange], runs: &[&Filled]) -> u64 {
     let of = |run: &&Filled| ranges.partition_point(|r| r.end <= run.range.start);
     let mut all: Vec<usize> = runs.iter().map(of).collect();
@@ -344,7 +344,7 @@ fn mappings(ranges: &[AddrRange], runs: &[&Filled]) -> u64 {
     all.len() as u64
 }
 
-/// Merges the runs of each mapping into one range, from the first to the last.
+/// Merges the runs of each mapping into one range, from the first run to the last.
 fn stretches(ranges: &[AddrRange], runs: &[&Filled]) -> Vec<UnnamedRow> {
     let mut out: Vec<(usize, UnnamedRow)> = Vec::new();
     for run in runs {

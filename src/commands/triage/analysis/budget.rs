@@ -12,13 +12,13 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// A budget that starts now. `None` means no limit.
+    /// Creates a budget that starts now. `None` means no limit.
     pub(super) fn new(time: Option<Duration>) -> Budget {
         Budget { end: time.and_then(|time| Instant::now().checked_add(time)), left_out: Vec::new() }
     }
 
     /// Whether there is time to process `bytes` at `a_second` bytes per second. If not, records `what` as skipped. The
-    /// rates are measured estimates (docs/performance.md).
+    /// rates are estimates from measurements (docs/performance.md).
     pub(super) fn allows(&mut self, what: &str, bytes: u64, a_second: u64) -> bool {
         let Some(end) = self.end else { return true };
         let takes = Duration::from_secs_f64(bytes as f64 / a_second.max(1) as f64);
@@ -34,8 +34,9 @@ impl Budget {
         false
     }
 
-    /// Runs an analysis if the estimate allows it. Estimates can be wrong, so its loops end when the time is up; then
-    /// there is no result, and `what` is recorded as skipped. The analysis must not store anything for later ones.
+    /// Runs an analysis if the estimate allows it. Estimates can be wrong, so the analysis also ends when the time is
+    /// up. Then there is no result, and `what` is recorded as skipped. The analysis must not store anything for later
+    /// ones.
     pub(super) fn run<T>(
         &mut self,
         session: &Session<'_>,
@@ -56,7 +57,7 @@ impl Budget {
         None
     }
 
-    /// Records `what` as ended before it was complete.
+    /// Records that `what` ended before it was complete.
     pub(super) fn ended_early(&mut self, what: &str) {
         self.left_out.push(format!("{what} (took longer than estimated)"));
     }

@@ -12,13 +12,13 @@ use crate::runtimes::graph::Retained;
 use crate::session::Session;
 use crate::units::round;
 
-/// Minimum size of buffers that makes them a warning, in bytes.
+/// Minimum size of buffers for a warning, in bytes.
 const LARGE: u64 = 256 << 20;
 
 /// Maximum number of dominators visited to find the owner of a buffer.
 const STEPS: usize = 16;
 
-/// Packages of a runtime's own library. Objects of these are skipped, to find the code that uses them.
+/// Package prefixes of the runtimes' own libraries. Their objects are skipped, to find the code that uses them.
 const LIBRARY: [&str; 5] = ["java.", "javax.", "jdk.", "sun.", "System."];
 
 /// Maximum number of names shown.
@@ -50,7 +50,7 @@ pub(super) fn sums(session: &Session<'_>) -> Option<Finding> {
     Some(finding.about(allocated.1).known(Confidence::Exact).more("holders").within("malloc"))
 }
 
-/// What retains an object.
+/// The object or root that retains an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Keeper {
     /// An object of a type.
@@ -71,8 +71,8 @@ impl Keeper {
     }
 }
 
-/// Sentences on what retains the buffers of a runtime. Takes one scan of the live objects, and a bounded number of
-/// steps for each object that retains buffers.
+/// Returns sentences on what retains the buffers of a runtime. Takes one scan of the live objects, and a limited number
+/// of steps for each object that retains buffers.
 pub(super) fn keepers(rooted: &RuntimeRoots<'_>, retained: &Retained<'_>, names: &mut ObjectNames<'_>) -> String {
     let buffers = rooted.runtime.buffers();
     let owners: Vec<Addr> = buffers.iter().map(|buffer| buffer.object).collect();
@@ -121,7 +121,8 @@ pub(super) fn keepers(rooted: &RuntimeRoots<'_>, retained: &Retained<'_>, names:
     text
 }
 
-/// The nearest of an object's dominators that is outside the runtime's own library. `dominator` is the immediate one.
+/// Returns the nearest dominator of an object that is outside of the runtime's own library. `dominator` is the
+/// immediate one.
 fn keeper(dominator: u32, retained: &Retained<'_>, mut is_library: impl FnMut(TypeIndex) -> bool) -> Keeper {
     let mut last = None;
     let mut at = dominator;

@@ -1,5 +1,6 @@
-//! Native memory behind objects that are themselves blocks of malloc or of a small-block allocator: of database
-//! connections, documents, compressors. And blocks that nothing refers to, with the line that allocated them.
+//! Native memory behind managed objects that are themselves blocks of malloc or of a small-block allocator, such as
+//! database connections, documents and compressors. Also native blocks that nothing refers to, with the line that
+//! allocated them.
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -16,17 +17,17 @@ use crate::report::Finding;
 use crate::runtimes::api::{Heap, ManagedRuntime, TypeIndex, UnwalkedRanges};
 use crate::session::Session;
 
-/// Bytes of an object in which pointers to native memory are looked for.
+/// Number of bytes of an object that are searched for pointers to native memory.
 const FIXED: u64 = 512;
 
-/// Maximum number of blocks that are followed, and of types reported.
+/// Maximum number of blocks that are followed, and maximum number of types reported.
 const BLOCKS: usize = 1 << 24;
 const TYPES: usize = 4;
 
 /// Maximum number of pairs of types of which one leads to the other.
 const LINKS: usize = 1 << 12;
 
-/// Minimum bytes of the blocks of one line.
+/// Minimum bytes of the blocks that one line allocated.
 const LARGE: u64 = 1 << 20;
 
 /// Native memory behind the objects of one type.
@@ -35,7 +36,7 @@ pub(super) struct Owner {
     pub(super) objects: u64,
     pub(super) blocks: u64,
     pub(super) bytes: u64,
-    /// The object with most of it.
+    /// The object with the most native memory behind it.
     pub(super) object: Addr,
 }
 
@@ -43,11 +44,11 @@ pub(super) struct Owner {
 struct Candidate {
     object: Addr,
     kind: TypeIndex,
-    /// Blocks that its words point into.
+    /// Blocks into which its words point.
     blocks: Vec<Block>,
 }
 
-/// The blocks of one runtime's objects, and the pointers between the blocks behind them. Both are found once, on first use.
+/// The blocks of one runtime's objects, and the pointers between the blocks behind them. Each is computed on first use.
 pub(super) struct Behind<'s, 'p> {
     session: &'s Session<'p>,
     runtime: &'s dyn ManagedRuntime,
@@ -56,7 +57,7 @@ pub(super) struct Behind<'s, 'p> {
     reach: OnceCell<Reach<'s>>,
 }
 
-/// Marks the blocks that managed objects are in.
+/// Marks the blocks that contain managed objects.
 fn managed_blocks(session: &Session<'_>, heap: &dyn Heap) -> BlockMarks {
     let (_, blocks) = session.blocks();
     let marks = blocks.marks();
@@ -71,7 +72,7 @@ fn managed_blocks(session: &Session<'_>, heap: &dyn Heap) -> BlockMarks {
     marks
 }
 
-/// Types of objects that hold no pointer of their own into native memory: their words are objects or data.
+/// Returns the types of objects that contain no pointers into native memory: their words are objects or data.
 fn is_plain(heap: &dyn Heap, kind: TypeIndex) -> bool {
     const PLAIN: [&str; 18] = [
         "str",
@@ -123,7 +124,7 @@ fn candidates(session: &Session<'_>, heap: &dyn Heap, own: &BlockMarks) -> Vec<C
 }
 
 impl<'s, 'p> Behind<'s, 'p> {
-    /// `None` if the runtime has no heap.
+    /// Creates the search. `None` if the runtime has no heap.
     pub(super) fn new(session: &'s Session<'p>, runtime: &'s dyn ManagedRuntime) -> Option<Behind<'s, 'p>> {
         let heap = runtime.heap()?;
         Some(Behind { session, runtime, heap, managed: OnceCell::new(), reach: OnceCell::new() })
@@ -133,7 +134,7 @@ impl<'s, 'p> Behind<'s, 'p> {
         &self.session.blocks().1
     }
 
-    /// The blocks that objects are in.
+    /// Returns the blocks that contain objects.
     fn managed(&self) -> &BlockMarks {
         self.managed.get_or_init(|| managed_blocks(self.session, self.heap))
     }
@@ -143,7 +144,7 @@ impl<'s, 'p> Behind<'s, 'p> {
         self.reach.get_or_init(new)
     }
 
-    /// Types whose objects lead to most native memory. A block belongs to the nearest object.
+    /// Returns the types whose objects lead to most native memory. A block belongs to the nearest object.
     pub(super) fn owners(&self) -> Vec<Owner> {
         let (heap, blocks, managed, reach) = (self.heap, self.blocks(), self.managed(), self.reach());
         let all = candidates(self.session, heap, managed);
@@ -153,11 +154,11 @@ impl<'s, 'p> Behind<'s, 'p> {
         for (number, candidate) in all.iter().enumerate() {
             open.extend(candidate.blocks.iter().map(|block| (*block, number)));
         }
-        // Blocks of the first level belong to the objects that point into them.
+        // Blocks on the first level belong to the objects that point into them.
         open.retain(|(block, _)| seen.mark(block.id));
         let starts: HashMap<BlockId, TypeIndex> =
             open.iter().filter_map(|(block, number)| Some((block.id, all.get(*number)?.kind))).collect();
-        // Objects of one type that lead to those of another.
+        // Objects of one type that lead to objects of another type.
         let mut inside: HashMap<(TypeIndex, TypeIndex), HashSet<usize>> = HashMap::new();
         let mut followed = 0_usize;
         while let Some((block, number)) = open.pop_front().filter(|_| followed < BLOCKS) {
@@ -198,7 +199,7 @@ impl<'s, 'p> Behind<'s, 'p> {
         rows
     }
 
-    /// Blocks that a tracer recorded and that no pointer leads to, by the line that allocated them.
+    /// Reports blocks that a tracer recorded and that no pointer reaches, by the line that allocated them.
     pub(super) fn lost(&self, progress: &Progress) -> Vec<Finding> {
         let Some(traces) = self.runtime.allocation_traces() else { return Vec::new() };
         let (blocks, managed) = (self.blocks(), self.managed());
@@ -230,8 +231,8 @@ impl<'s, 'p> Behind<'s, 'p> {
     }
 }
 
-/// Gives what belongs to objects inside of others to these: statements to their connection. Objects are inside of fewer
-/// ones of another type if most of them lead there, and most of those lead back.
+/// Moves native memory of inner objects to the objects around them, as from statements to their connection. Objects of
+/// a type are inner ones of a rarer type if most of them lead there, and most objects of the rarer type lead back.
 fn merge(by_kind: &mut BTreeMap<TypeIndex, (Owner, u64)>, inside: &HashMap<(TypeIndex, TypeIndex), HashSet<usize>>) {
     let mut order: Vec<_> = inside.iter().map(|((outer, inner), from)| (*outer, *inner, from.len() as u64)).collect();
     order.sort_unstable();
@@ -264,7 +265,8 @@ mod tests {
         let rows = [(single, row(1, 2)), (connection, row(40, 30)), (statement, row(160, 50)), (other, row(900, 7))];
         let mut all = BTreeMap::from(rows);
         let from = |n: usize| (0..n).collect::<HashSet<usize>>();
-        // All connections lead to a statement, all statements to their connection, two connections to another object.
+        // All connections lead to a statement, all statements to their connection, and two connections to another
+        // object.
         let inside = HashMap::from([
             ((connection, statement), from(40)),
             ((statement, connection), from(160)),

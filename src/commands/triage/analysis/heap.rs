@@ -30,8 +30,8 @@ use crate::runtimes::graph::Retained;
 use crate::session::Session;
 use crate::units::{count, exact, round};
 
-/// Bytes of a heap processed per second by each kind of pass. At most half of the rates measured on real heaps of some
-/// gigabytes (docs/performance.md).
+/// Bytes of a heap that each kind of pass processes per second. At most half of the rates measured on real heaps of
+/// some gigabytes (docs/performance.md).
 const COUNTED: u64 = 1 << 30;
 const STRINGS: u64 = 400 << 20;
 const GRAPH: u64 = 200 << 20;
@@ -39,7 +39,7 @@ const GRAPH: u64 = 200 << 20;
 /// Name of the analysis of equal strings.
 const EQUAL_STRINGS: &str = "equal strings";
 
-/// Minimum share of a heap in percent, and minimum bytes, of waste to be reported.
+/// Minimum share of a heap in percent, and minimum bytes, of waste for a finding.
 const MUCH: u64 = 20;
 const LARGE: u64 = 16 << 20;
 
@@ -92,7 +92,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let wanted = found.scene.as_ref().map(Scene::objects).unwrap_or_default();
     let lists = budget.allows("exceptions, finalizers and async methods", share.used, COUNTED);
     let thrown = if lists { dotnet::findings::thrown(session) } else { Vec::new() };
-    // Where objects themselves are malloc blocks, what an object points at need not be native memory.
+    // If objects are malloc blocks themselves, an object may point at another object instead of native memory.
     let apart = runtimes.iter().all(|runtime| runtime.heap().is_none_or(|heap| heap.blocks().is_none()));
     let is_large = apart && tally.shares.get(&Subject::Malloc).is_some_and(|share| share.used >= LARGE);
     let owned = is_large.then(|| {
@@ -132,7 +132,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
                     labels.extend(of_objects);
                     held_by.extend(owners);
                 }
-                // Without names, the dominators remain.
+                // Without named holders, report the dominators.
                 Err(_) => findings.extend(suspects(session, retained, names, rooted, budget)),
             }
             findings.extend(graph.add(rooted, retained, strings.then_some(&report), progress));
@@ -157,7 +157,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
         outside.add_survivors(&mut found.findings, &holders_of);
         buffers.iter_mut().for_each(|finding| finding.text.push_str(&keepers));
     }
-    // Runtimes whose graph could not be built.
+    // Add runtimes whose graph could not be built.
     for (_, runtime) in session.runtimes_by_id().into_iter().filter(|(id, _)| !walked.contains(id)) {
         if let Some(own) = runtime.findings().filter(|own| own.walks()) {
             found.findings.extend(of_objects(own, None, budget).into_iter().flatten());
@@ -180,15 +180,15 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     }
     let setting = runtimes.iter().find_map(|runtime| runtime.heap_setting());
     let live = whole.then(|| size.saturating_sub(graph.unreachable.size));
-    // The collector excludes memory that it only reserved from cores; that was never written.
+    // The collector excludes memory that it only reserved from cores. Such memory was never written.
     let committed = share.size.min(share.in_core);
     found.findings.extend(sizing(committed, report.total.size, live, setting.as_deref()));
-    // For small blocks the runtime itself reports what is free.
+    // The runtime itself reports the free part of small blocks.
     if !runtimes.iter().any(|runtime| runtime.small_blocks().is_some_and(|blocks| blocks.sums().is_some())) {
         found.findings.extend(fragmented(session, &report));
     }
     if strings {
-        // Without the graph, dead strings count like live ones.
+        // Without the graph, dead strings count as live ones.
         let sums = match whole {
             true => Some(graph.strings),
             false => {
@@ -216,8 +216,8 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
 /// Maximum number of types whose native memory is reported.
 const NATIVE_TYPES: usize = 4;
 
-/// Findings on native memory that objects point at, or that only the blocks which they point at lead to. `held_by`: who
-/// holds each of the rows' objects. `written`: written bytes of malloc's memory.
+/// Returns findings on native memory to which objects point, or that only such memory leads to. `held_by`: the holder
+/// of each row's objects. `written`: written bytes of malloc's memory.
 fn native_owners(rows: &[HolderRow], held_by: &HashMap<Addr, String>, written: u64) -> Vec<Finding> {
     let of_row = |row: &HolderRow| {
         let (direct, alone) = (row.malloc, row.alone.malloc);
@@ -237,27 +237,28 @@ fn native_owners(rows: &[HolderRow], held_by: &HashMap<Addr, String>, written: u
     rows.iter().filter(|row| !row.of_runtime).filter_map(of_row).collect()
 }
 
-/// What roots reach, of all heaps whose graphs could be built.
+/// Objects that roots reach, over all heaps whose graphs could be built.
 #[derive(Default)]
 struct Liveness {
-    /// Whether some roots or references were not read: an object that nothing reaches may be alive then.
+    /// Whether some roots or references were not read. Then an unreachable object may be alive.
     roots_missing: bool,
     /// Number of heaps.
     runtimes: usize,
     /// Objects that no root reaches.
     unreachable: api::Tally,
-    /// The same by the address of their type.
+    /// Unreachable objects by the address of their type.
     dead: HashMap<Addr, api::Tally>,
     /// Live strings by content.
     strings: StringStat,
     /// Objects of loader allocators.
     loaders: Vec<Addr>,
-    /// Those of `loaders` that roots reach.
+    /// Members of `loaders` that roots reach.
     reached: HashSet<Addr>,
 }
 
 impl Liveness {
-    /// Adds a heap, and reports its unreachable objects. `strings`: the sums by type, if its strings are to be compared.
+    /// Adds a heap, and reports its unreachable objects. `strings`: the sums by type, if its strings are to be
+    /// compared.
     fn add(
         &mut self,
         rooted: &RuntimeRoots<'_>,
@@ -289,7 +290,7 @@ impl Liveness {
     }
 }
 
-/// Adds the strings of a heap to the sums: those that `counts` accepts by their address.
+/// Adds the strings of a heap to the sums, if `counts` accepts their address.
 fn add_strings(
     sums: &mut StringStat,
     heap: &dyn Heap,
@@ -305,7 +306,7 @@ fn add_strings(
     sums.wasted = sums.wasted.saturating_add(of.wasted);
 }
 
-/// The strings of all heaps, live or not.
+/// Returns the strings of all heaps, live or not.
 fn all_strings(session: &Session<'_>, report: &HeapStatReport, progress: &Progress) -> StringStat {
     let mut sums = StringStat::default();
     for heap in session.runtimes().iter().filter_map(|runtime| runtime.heap()) {
@@ -314,7 +315,7 @@ fn all_strings(session: &Session<'_>, report: &HeapStatReport, progress: &Progre
     sums
 }
 
-/// Says how much of the objects is garbage, if it is much of them: the sums by type include it.
+/// Returns a sentence on how much of the objects is garbage. Empty if it is little. The sums by type include garbage.
 fn garbage(dead: u64, size: u64, roots_missing: bool) -> String {
     let percent = dead.saturating_mul(100).checked_div(size).unwrap_or(0);
     if percent < MUCH {
@@ -327,7 +328,7 @@ fn garbage(dead: u64, size: u64, roots_missing: bool) -> String {
     )
 }
 
-/// Describes the space of the heaps that no object uses.
+/// Describes the heaps' space that no object uses.
 fn free_space(runtimes: &[&dyn ManagedRuntime], between: u64) -> String {
     let mut sums: Vec<(&str, u64)> = Vec::new();
     for &(place, bytes) in runtimes.iter().filter_map(|runtime| runtime.heap()).flat_map(|heap| heap.unused_space()) {
@@ -336,7 +337,7 @@ fn free_space(runtimes: &[&dyn ManagedRuntime], between: u64) -> String {
             None => sums.push((place, bytes)),
         }
     }
-    // Not every runtime marks the space between objects.
+    // Some runtimes do not mark the space between objects.
     if between > 0 || sums.is_empty() {
         sums.insert(0, ("free between objects", between));
     }
@@ -366,11 +367,12 @@ fn fragmented(session: &Session<'_>, report: &HeapStatReport) -> Option<Finding>
     Some(finding.about(free.size).known(Confidence::Exact).more("heapstat --type Free").within("managed-heap"))
 }
 
-/// Share of the free space that a cause must explain to be named, in percent.
+/// Minimum share of the free space, in percent, of a cause that is named.
 const EXPLAINED: u64 = 50;
 
-/// Describes the cause of free space between objects, if it was found: it is on the large object heap, or pinned objects
-/// follow it. Otherwise describes what was checked. Only large free blocks are listed with the object that follows.
+/// Describes the cause of free space between objects, if it was found: it is on the large object heap, or pinned
+/// objects follow it. Otherwise describes what was checked. Only large free blocks are listed with the object that
+/// follows.
 fn cause(free: &TypeRow, blocks: &[FreeBlockRow], pinned: &HashSet<Addr>) -> String {
     let explains = |bytes: u64| bytes.saturating_mul(100) >= free.size.saturating_mul(EXPLAINED);
     let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
@@ -390,7 +392,7 @@ fn cause(free: &TypeRow, blocks: &[FreeBlockRow], pinned: &HashSet<Addr>) -> Str
     format!(" Its cause is unknown: {} are on the large object heap, and handles pin {handles}.", round(large))
 }
 
-/// Reports objects that no root reaches. `largest`: bytes by the name of their types.
+/// Reports objects that no root reaches. `largest`: bytes by name of type.
 fn unreachable(dead: api::Tally, live: u64, largest: Vec<(String, u64)>, rooted: &RuntimeRoots<'_>) -> Option<Finding> {
     let all = live.saturating_add(dead.size);
     if !is_much(dead.size, all) {
@@ -428,13 +430,13 @@ fn unreachable(dead: api::Tally, live: u64, largest: Vec<(String, u64)>, rooted:
         ),
     };
     let read = if rooted.stacks.conservative.is_empty() { "" } else { "; stacks read conservatively" };
-    // Where counts of references free all but cycles, a disabled collector means that these stay.
+    // If reference counts free everything but cycles, cycles stay while the collector is disabled.
     let severity = if id == "collector-off" { Severity::Warning } else { Severity::Info };
     let finding = Finding::new(id, severity, text, format!("{evidence}{read}"));
     Some(finding.about(dead.size).known(Confidence::Derived).more("retained").within("managed-heap"))
 }
 
-/// Reports equal strings. `live`: only live ones were counted.
+/// Reports equal strings. `live`: whether only live ones were counted.
 fn equal_strings(strings: &StringStat, live: bool, whole: u64) -> Option<Finding> {
     if !is_much(strings.wasted, whole) {
         return None;
@@ -471,7 +473,7 @@ mod tests {
         let at = |n: u64| Addr::new(0x1000 * n);
         let block = |size, next| FreeBlockRow { size, next: Some(next), ..FreeBlockRow::default() };
         let pinned: HashSet<Addr> = [at(1)].into();
-        // 45 of 580 MiB on the large object heap, and one handle.
+        // 45 of 580 MiB are on the large object heap, and one handle pins an object.
         let mixed = free(&[("gen2", 535 << 20), ("loh", 45 << 20)]);
         let text = cause(&mixed, &[block(1 << 20, at(1)), block(500 << 20, at(2))], &pinned);
         assert_eq!(text, " Its cause is unknown: 45 MiB are on the large object heap, and handles pin 1 object.");

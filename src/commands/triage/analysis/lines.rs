@@ -1,4 +1,4 @@
-//! A sentence for each subject that needs nothing but the map.
+//! Findings that need only the map: one sentence for each subject.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::units::{count, human, round};
 /// Maximum number of files named.
 const FILES: usize = 3;
 
-/// Maximum number of heaps named, and of different evidence.
+/// Maximum number of heaps named, and maximum number of different texts of evidence.
 const HEAPS: usize = 5;
 const EVIDENCE: usize = 3;
 
@@ -32,7 +32,7 @@ pub(super) fn state_of_core(session: &Session<'_>) -> Vec<Finding> {
     truncated.into_iter().chain(unread_runtimes(session).iter().map(of_unread)).collect()
 }
 
-/// The finding on a runtime that could not be read.
+/// Returns the finding on a runtime that could not be read.
 fn of_unread(unread: &UnreadRow) -> Finding {
     let help = unread.file.as_ref().map_or_else(String::new, |file| {
         format!(" `--symbols DIR` with the folder of {file} (the same build) may help.")
@@ -45,8 +45,8 @@ fn of_unread(unread: &UnreadRow) -> Finding {
     Finding::new("runtime-unread", Severity::Info, text, unread.why.clone()).known(Confidence::Exact).more("info")
 }
 
-/// Findings on subjects that the map describes completely. Malloc, stacks, managed heaps and anonymous memory have
-/// modules of their own. `deep` is true if blocks of other allocators are counted.
+/// Returns findings on subjects that the map describes completely. Malloc, stacks, managed heaps and anonymous memory
+/// have modules of their own. `deep`: whether blocks of other allocators are counted.
 pub(super) fn subjects(session: &Session<'_>, tally: &Tally, deep: bool) -> Vec<Finding> {
     tally.shares.iter().filter_map(|(subject, share)| sentence(session, tally, subject, share, deep)).collect()
 }
@@ -105,7 +105,7 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
                 "The managed runtime's internal structures and JIT code: {}.",
                 biggest(by_kind(tally, regions(), share), FILES)
             );
-            // Loader heaps have a list of their own; for other structures the map is all there is.
+            // Loader heaps have a list of their own. For other structures, only the map has sizes.
             let largest = regions().zip(&share.regions).max_by_key(|(_, i)| tally.used.get(**i).copied());
             let (evidence, more) = match largest.map(|(region, _)| region.kind) {
                 Some(kind) if kind.facts().contents == Contents::Structures => {
@@ -128,7 +128,7 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
             } else {
                 what(*kind).to_owned()
             };
-            // A runtime reserves more than it writes.
+            // Show the used part, because a runtime reserves more than it writes.
             let amount = format!("{} {}", round(used), tally.measure.word());
             let more =
                 if !walked.is_empty() || unread { "malloc".to_owned() } else { format!("regions --kind {kind}") };
@@ -163,7 +163,7 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
                 text,
                 "no access permission, or beyond a heap's committed memory",
             );
-            // Not every process has memory of every kind.
+            // A process may have no memory of this kind.
             let largest =
                 regions().max_by_key(|region| region.range.len()).map_or(Kind::NoAccess, |region| region.kind);
             finding.about(used).known(Confidence::Exact).more(format!("regions --kind {largest}"))
@@ -171,7 +171,7 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
     })
 }
 
-/// Sizes of the heaps of a recognised owner, if it has several: isolates of V8.
+/// Returns the sizes of a recognised owner's heaps, such as V8's isolates. Empty if there is only one.
 fn by_heap(session: &Session<'_>, tally: &Tally, share: &Share) -> Vec<(String, u64)> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for &i in &share.regions {
@@ -183,12 +183,12 @@ fn by_heap(session: &Session<'_>, tally: &Tally, share: &Share) -> Vec<(String, 
     sums.into_iter().map(|(name, bytes)| (format!("isolate {name}"), bytes)).collect()
 }
 
-/// The different evidence of regions, as far as it is short.
+/// Lists the different texts of evidence of regions, if they are short.
 fn evidence<'r>(session: &Session<'_>, regions: impl Iterator<Item = &'r Region>) -> String {
     let claims = &session.map().claims;
     let texts = regions.filter_map(|region| claims.get(region.claim? as usize)).map(|claim| &*claim.evidence);
     let mut texts: Vec<&str> = texts.collect();
-    // The first region's comes first.
+    // The evidence of the first region comes first.
     let mut seen = BTreeSet::new();
     texts.retain(|text| seen.insert(*text));
     let more = texts.len().saturating_sub(EVIDENCE);
@@ -197,7 +197,7 @@ fn evidence<'r>(session: &Session<'_>, regions: impl Iterator<Item = &'r Region>
     texts.join("; ") + &more
 }
 
-/// Upper bound on the bytes of shared memory that may be second views.
+/// Returns an upper bound on the bytes of shared memory that may be second views.
 fn undecided(session: &Session<'_>, tally: &Tally, share: &Share) -> u64 {
     let views = session.undecided_views();
     let bytes = |i: &usize| {
@@ -237,7 +237,7 @@ fn id(kind: Kind) -> &'static str {
     }
 }
 
-/// Names the owner, and what the memory is.
+/// Returns the owner's name, and what the memory is.
 fn title(kind: Kind, owner: &str) -> String {
     if kind == Kind::Tls {
         format!("Thread-local storage of the {owner}")
@@ -250,7 +250,7 @@ fn title(kind: Kind, owner: &str) -> String {
     }
 }
 
-/// Explains what it means that an owner is only recognised.
+/// Explains the limits of a finding on an owner that is only recognised.
 fn what(kind: Kind) -> &'static str {
     if kind == Kind::Allocator {
         "Not the C library's allocator. Its blocks are not walked: the figure includes free blocks."

@@ -1,4 +1,4 @@
-//! Builds the findings of `triage`: totals by subject first (`tally.rs`), then a sentence for each subject and its
+//! Builds the findings of `triage`. First the totals by subject (`tally.rs`), then a sentence for each subject and its
 //! notable details. Slow analyses run last, within the budget.
 
 mod anonymous;
@@ -49,16 +49,16 @@ pub struct TriageOptions {
 const MOST: f64 = 0.5;
 const LARGE: u64 = 16 << 20;
 
-/// Findings that a user can do little about.
+/// Findings on which a user has little influence.
 const MUST_BE: [&str; 4] = ["images", "file-pages", "system", "reserved"];
 
 /// Findings on memory of which only the content is known.
 const CONTENT_ONLY: [&str; 2] = ["anonymous", "anonymous-blocks"];
 
-/// Findings about managed objects, which may be in a runtime's own memory and in malloc.
+/// Findings about managed objects. These may be in a runtime's own memory or in malloc.
 const OF_OBJECTS: [&str; 1] = ["containers"];
 
-/// Maximum number of ranges listed that have no known owner.
+/// Maximum number of listed ranges without a known owner.
 const UNNAMED: usize = 100;
 
 /// Findings, and the memory that they leave without a known owner.
@@ -66,13 +66,13 @@ const UNNAMED: usize = 100;
 struct Found {
     findings: Vec<Finding>,
     unnamed: Vec<UnnamedRow>,
-    /// Threads with what they wait for. `None` if their stacks were not read.
+    /// Threads and their waits. `None` if the stacks were not read.
     scene: Option<Scene>,
     /// Roots and references of heaps that were not read.
     not_read: Vec<String>,
 }
 
-/// What was not read, without which nothing can be called healthy.
+/// Returns what was not read and is necessary to call the process healthy.
 fn missing(session: &Session<'_>, scene: Option<&Scene>, not_read: &[String], budget: &Budget) -> Vec<String> {
     let mut out = not_read.to_vec();
     match scene {
@@ -94,7 +94,7 @@ fn missing(session: &Session<'_>, scene: Option<&Scene>, not_read: &[String], bu
 pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progress) -> TriageReport {
     session.process.target().expect_scan();
     let mut budget = Budget::new(options.budget);
-    // Several parts need the graph of the heap.
+    // Several findings need the graph of the heap.
     let _graphs = session.retain_graphs();
     let map = session.map();
     let zeros = ZeroMap::scan(session, None, progress);
@@ -121,7 +121,7 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     let nameless: u64 = unnamed.iter().map(|row| row.bytes).fold(0, u64::saturating_add);
     let more_unnamed = unnamed.len().saturating_sub(UNNAMED) as u64;
     unnamed.truncate(UNNAMED);
-    // Equal blocks are counted by samples, which may be more than was written.
+    // Equal blocks are counted from samples, so the result may exceed the written bytes.
     let of_content = findings.iter().filter(|f| f.within.is_none() && CONTENT_ONLY.contains(&f.id));
     let described = of_content.filter_map(|f| f.bytes).fold(0, u64::saturating_add).min(used.saturating_sub(nameless));
     let part = |bytes: u64| ShareRow { bytes, share: share(bytes, used) };
@@ -145,7 +145,7 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     }
 }
 
-/// All bytes by kind, most bytes first.
+/// Returns all bytes by kind, most bytes first.
 fn by_kind(tally: &Tally) -> Vec<MemoryRow> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     let unlisted = tally.unlisted.iter().map(|(_, bytes)| (Subject::Anonymous.words(), *bytes));
@@ -161,8 +161,8 @@ fn by_kind(tally: &Tally) -> Vec<MemoryRow> {
     rows
 }
 
-/// Makes the findings for `summary`, which need no further reading. They use the summary's scan for zero pages, its
-/// figures by region, and malloc's division.
+/// Returns the findings for `summary`, which need no further reading. They use results of the summary: the scan for
+/// zero pages, the figures by region, and the division of malloc's memory.
 pub(in crate::commands) fn quick(
     session: &Session<'_>,
     zeros: Option<&ZeroMap>,
@@ -173,7 +173,7 @@ pub(in crate::commands) fn quick(
     let mut findings = lines::state_of_core(session);
     findings.extend(lines::subjects(session, &tally, false));
     findings.extend(native::quick(session, &tally, zeros, split));
-    // The last step that reads: pages without a known owner, and the pointers to them.
+    // This is the last step that reads: pages without a known owner, and pointers to them.
     session.process.target().release();
     findings.extend(anonymous::quick(session, &tally));
     page_states::add(&tally, &mut findings);
@@ -181,18 +181,18 @@ pub(in crate::commands) fn quick(
     findings
 }
 
-/// Sorts the findings by importance. Adds each one's share of the written or resident bytes, and the core's path after
-/// its command.
+/// Sorts the findings by importance. Adds each finding's share of the written or resident bytes. Adds the core's path
+/// to its command.
 fn finish(session: &Session<'_>, findings: &mut [Finding], used: Option<u64>, measure: Measure) {
     let core = quoted(&session.process.facts().path);
-    // A part has at most the share of the whole, because allocated malloc memory need not have been written.
+    // A part has at most the share of its whole, because some allocated malloc memory may never have been written.
     let wholes: BTreeMap<&str, u64> = findings.iter().filter_map(|f| Some((f.id, f.bytes?))).collect();
-    // Large objects of CPython are malloc blocks.
+    // Large objects of CPython are malloc blocks beside its heap.
     let beside =
         session.runtimes().iter().any(|runtime| runtime.small_blocks().is_some_and(|blocks| blocks.sums().is_some()));
     let beside = wholes.get("malloc").copied().filter(|_| beside).unwrap_or(0);
     let heap = wholes.get("managed-heap").copied().unwrap_or(0);
-    // What a runtime clears was written, whatever it is now.
+    // Memory that a runtime cleared was written, even if it is zero now.
     let cleared = !measure.is_resident() && session.runtimes().iter().any(|runtime| runtime.clears_objects());
     let whole = |f: &Finding| {
         let id = f.within?;
@@ -216,14 +216,14 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], used: Option<u64>, me
         }
     }
     ranking::judge(findings);
-    // Allocated memory that was never written does not come first.
+    // Allocated memory that was never written is not the most important.
     let weight = |f: &Finding| f.bytes.unwrap_or(0).min(whole(f).unwrap_or(u64::MAX));
-    // Files can be what fills the memory. Bytes in the core don't show that, but resident bytes do.
+    // Files can fill the memory. Bytes in the core do not show that, but resident bytes do.
     let must_be = |f: &Finding| MUST_BE.contains(&f.id) && !(measure.is_resident() && is_most(f));
     ranking::sort(findings, weight, must_be);
 }
 
-/// Whether a finding is about most of all memory.
+/// Whether a finding accounts for most of all memory.
 fn is_most(f: &Finding) -> bool {
     f.bytes.is_some_and(|b| b >= LARGE) && f.share.is_some_and(|share| share >= MOST)
 }
@@ -236,7 +236,7 @@ fn share(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// A finding that only counts bytes and reports no problem.
+/// Creates a finding that only counts bytes and reports no problem.
 fn plain(id: &'static str, text: String, evidence: &str, bytes: u64) -> Finding {
     Finding::new(id, Severity::Info, text, evidence).about(bytes)
 }

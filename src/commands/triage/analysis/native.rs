@@ -16,13 +16,13 @@ use crate::report::{AllocatorName, ClusterRow, Finding, Severity};
 use crate::session::Session;
 use crate::units::{exact, round};
 
-/// Bytes of malloc's heaps walked per second.
+/// Number of bytes of malloc's heaps that are walked per second.
 const WALKED: u64 = 500 << 20;
 
-/// Bytes of malloc's heaps per second whose holders are found.
+/// Number of bytes of malloc's heaps per second for which holders are found.
 const HELD: u64 = 100 << 20;
 
-/// Share of malloc's free memory in percent, below which the text says how much of it is in memory.
+/// Share of malloc's free memory, in percent, below which the text says how much of it takes up memory.
 const MOSTLY_HELD: u64 = 90;
 
 /// Maximum number of clusters requested.
@@ -32,8 +32,8 @@ const CLUSTERS: usize = 50;
 const ONE_BLOCK: u64 = 10;
 const LARGE_BLOCK: u64 = 16 << 20;
 
-/// Share of the separately mapped blocks, in percent, above which the findings on equal blocks make the finding
-/// `malloc-mmapped` redundant.
+/// Minimum share of the separately mapped blocks, in percent, that findings on equal blocks must cover to make the
+/// finding `malloc-mmapped` redundant.
 const COVERED: u64 = 80;
 
 /// Adds findings on malloc from a walk of its heaps.
@@ -65,7 +65,7 @@ pub(super) fn malloc(
     let split = heaps::split(session.process, session.map(), session.malloc());
     let held = malloc::held(session, &split);
     if let Some(share) = share {
-        // Without the lists of an arena, `held` lacks its free memory.
+        // If an arena's lists are unknown, `held` lacks its free memory.
         let held = if split.unknown == 0 { held } else { u64::MAX };
         found.findings.push(of_libc(session, share, &report, held));
     }
@@ -78,7 +78,7 @@ pub(super) fn malloc(
     found.findings.extend(report.findings);
     found.findings.extend(large);
     found.findings.extend(quick);
-    // Runtimes know their objects better, and own most of malloc's blocks in a process that has one.
+    // In a process with a runtime, the runtime owns most of malloc's blocks, and knows its objects better.
     if session.runtimes().is_empty() {
         let facts = budget.run(session, "holders of malloc blocks", (bytes, HELD), |_| {
             block_graph::native_holders(session, HolderLimits::FINDINGS)
@@ -87,7 +87,7 @@ pub(super) fn malloc(
     }
 }
 
-/// Adds the holders of malloc's blocks, and drops findings on the same blocks.
+/// Adds the holders of malloc's blocks, and removes findings on the same blocks.
 fn add_holders(facts: Option<&NativeHolders>, show_data: bool, found: &mut Found) {
     let Some(facts) = facts else { return };
     let mostly_free = found.findings.iter_mut().find(|finding| finding.id == "malloc-mostly-free");
@@ -102,7 +102,7 @@ fn add_holders(facts: Option<&NativeHolders>, show_data: bool, found: &mut Found
     found.findings.extend(held);
 }
 
-/// Says how much of the free memory takes up memory, unless that is nearly all.
+/// Returns a phrase on how much of the free memory takes up memory. Empty if nearly all of it does.
 fn in_memory(held: u64, free: u64) -> String {
     if held.saturating_mul(100) < free.saturating_mul(MOSTLY_HELD) {
         format!(" ({} of it in memory)", round(held))
@@ -111,7 +111,7 @@ fn in_memory(held: u64, free: u64) -> String {
     }
 }
 
-/// Describes the memory of the C library's malloc, without other allocators. `held` is how much of the free memory takes
+/// Describes the memory of the C library's malloc, without other allocators. `held`: how much of the free memory takes
 /// up memory.
 fn of_libc(session: &Session<'_>, share: &Share, report: &MallocReport, held: u64) -> Finding {
     let total = &report.libc;
@@ -136,12 +136,12 @@ fn of_libc(session: &Session<'_>, share: &Share, report: &MallocReport, held: u6
     plain("malloc", text, "walk of all chunks", share.used).known(Confidence::Derived).more("malloc")
 }
 
-/// Names the malloc implementation.
+/// Returns the name of the malloc implementation.
 fn whose(malloc: &Malloc) -> &'static str {
     if malloc.musl.is_empty() { "glibc's malloc" } else { "musl's malloc" }
 }
 
-/// Counts the arenas or groups that contain its free blocks.
+/// Returns the number of arenas or groups that contain its free blocks.
 fn places(malloc: &Malloc) -> String {
     match malloc.musl.groups.len() {
         0 => counted(malloc.arenas.len() as u64, "arena", "arenas"),
@@ -159,9 +159,9 @@ fn by_category(all: &CategoriesRow) -> String {
 /// Maximum number of categories named.
 const CATEGORIES: usize = 6;
 
-/// Reports a single block that has much of all memory.
+/// Reports a single block with a large share of all memory.
 fn large_block(report: &MallocReport, whole: u64) -> Option<Finding> {
-    // What was never written takes up no memory.
+    // Memory that was never written does not count.
     let each = |c: &ClusterRow| c.weight().checked_div(c.count).unwrap_or(0);
     let large =
         |c: &&ClusterRow| each(c) >= LARGE_BLOCK && each(c).saturating_mul(100) >= whole.saturating_mul(ONE_BLOCK);
@@ -216,7 +216,7 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
     let rows = measure(session, zeros);
     let mut out = verdict(session, &rows);
     match out.iter_mut().find(|f| f.id == "stacks") {
-        // Reserved address space is no memory: both are of the bytes that all stacks use.
+        // Both numbers are shares of the bytes that all stacks use, because reserved address space takes up no memory.
         Some(stacks) => {
             stacks.share = (tally.measure != Measure::InCore).then(|| super::share(share.used, tally.total()));
             stacks.bytes = Some(share.used);
@@ -259,7 +259,7 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
     out
 }
 
-/// Findings on malloc and stacks for `summary`. `split` is how malloc's memory divides, if there is any.
+/// Returns findings on malloc and stacks for `summary`. `split`: the division of malloc's memory, if there is any.
 pub(super) fn quick(
     session: &Session<'_>,
     tally: &Tally,

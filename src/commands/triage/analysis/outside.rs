@@ -1,5 +1,6 @@
-//! What a managed heap keeps outside of itself, or in spite of itself: native memory behind objects, blocks that nothing
-//! leads to, exceptions of failed allocations, and objects that keep nearly empty arenas.
+//! Memory outside of a managed heap that its objects retain, and memory inside that should be free. This covers native
+//! memory behind objects, blocks that nothing reaches, exceptions of failed allocations, and objects that retain nearly
+//! empty arenas.
 
 use std::collections::HashMap;
 
@@ -15,14 +16,14 @@ use crate::runtimes::api::{KeptFailure, ManagedRuntime, SmallBlockSums, Survivor
 use crate::session::Session;
 use crate::units::exact;
 
-/// Bytes processed per second by each pass.
+/// Number of bytes processed per second by each pass.
 const GRAPH: u64 = 200 << 20;
 
-/// Minimum free share of arenas in percent, and minimum bytes, that are worth a pass.
+/// Minimum free share of arenas in percent, and minimum bytes, for a pass.
 const MUCH: u64 = 20;
 const LARGE: u64 = 16 << 20;
 
-/// All of it, before the holders of its objects are known.
+/// The results, before the holders of their objects are known.
 #[derive(Default)]
 pub(super) struct Outside {
     owners: Vec<Owner>,
@@ -32,7 +33,7 @@ pub(super) struct Outside {
 }
 
 impl Outside {
-    /// `in_core`: bytes of the heap. `in_blocks`: whether its objects are blocks of malloc themselves.
+    /// Runs the analyses. `in_core`: bytes of the heap. `in_blocks`: whether its objects are malloc blocks themselves.
     pub(super) fn find(
         session: &Session<'_>,
         tally: &Tally,
@@ -67,14 +68,14 @@ impl Outside {
         out
     }
 
-    /// Objects whose holders are asked for.
+    /// Returns the objects whose holders are needed.
     pub(super) fn objects(&self) -> impl Iterator<Item = Addr> + '_ {
         let owners = self.owners.iter().map(|row| row.object);
         let kept = self.kept.iter().map(|failure| failure.object);
         owners.chain(kept).chain(self.survivors.iter().map(|row| row.example))
     }
 
-    /// The findings. `held_by`: who holds each of the objects.
+    /// Returns the findings. `held_by`: the holder of each object.
     pub(super) fn findings(&self, held_by: &HashMap<Addr, String>) -> Vec<Finding> {
         let mut out = self.lost.clone();
         out.extend(self.owners.iter().filter_map(|row| of_owner(row, held_by)));
@@ -86,7 +87,7 @@ impl Outside {
         out
     }
 
-    /// Adds to the finding on small blocks who survives in nearly empty arenas, and who holds it.
+    /// Adds to the finding on small blocks which objects survive in nearly empty arenas, and what holds them.
     pub(super) fn add_survivors(&self, findings: &mut [Finding], held_by: &HashMap<Addr, String>) {
         let Some(finding) = findings.iter_mut().find(|finding| finding.id == "small-blocks") else { return };
         let of = |row: &Survivors| {
@@ -114,7 +115,7 @@ fn of_owner(row: &Owner, held_by: &HashMap<Addr, String>) -> Option<Finding> {
     })
 }
 
-/// Objects in nearly empty arenas, where these have much free memory.
+/// Returns objects in nearly empty arenas, if these have much free memory.
 fn survivors(runtimes: &[&dyn ManagedRuntime]) -> Vec<Survivors> {
     let is_much = |sums: &SmallBlockSums| {
         let free = sums.free_bytes().saturating_add(sums.free_pool_bytes());

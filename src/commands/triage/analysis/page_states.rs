@@ -1,4 +1,4 @@
-//! States of resident memory that its size does not show: freed and not yet taken back, locked, in huge pages.
+//! States of resident memory beside its size: freed and not yet reclaimed, locked, in huge pages.
 
 use crate::commands::triage::analysis::tally::{PageStates, Share, Tally};
 use crate::commands::triage::analysis::{biggest, share};
@@ -7,20 +7,20 @@ use crate::report::{Finding, Severity};
 use crate::sums::SaturatingSum;
 use crate::units::round;
 
-/// Bytes in a state that are reported, and the minimum share of all bytes, in percent, of a smaller amount.
+/// Bytes in a state for a finding. A smaller amount needs this minimum share of all bytes, in percent.
 const MUCH: u64 = 16 << 20;
 const SHARE: u64 = 10;
-/// Minimum number of bytes that are reported at all.
+/// Minimum number of bytes for a finding in any case.
 const LEAST: u64 = 1 << 20;
 
 /// Maximum number of subjects named.
 const SUBJECTS: usize = 3;
 
-/// A state, as a finding.
+/// A state, and the finding on it.
 struct State {
     id: &'static str,
     bytes: fn(&PageStates) -> u64,
-    /// Words after the amount, and what follows from the state.
+    /// Words after the amount: the state, and its consequence.
     is: &'static str,
     means: &'static str,
     evidence: &'static str,
@@ -50,7 +50,7 @@ const STATES: [State; 3] = [
     },
 ];
 
-/// Adds a finding for each state that much of the memory is in. It is within the finding with most of this memory.
+/// Adds a finding for each state with much memory. It is within the finding that has most of this memory.
 pub(super) fn add(tally: &Tally, findings: &mut Vec<Finding>) {
     let total = tally.total();
     for state in &STATES {
@@ -70,7 +70,7 @@ pub(super) fn add(tally: &Tally, findings: &mut Vec<Finding>) {
         let sizes = sizes.filter(|(_, bytes)| *bytes > 0).collect();
         let text = format!("{} {}: {}. {}", round(bytes), state.is, biggest(sizes, SUBJECTS), state.means);
         let finding = Finding::new(state.id, Severity::Info, text, state.evidence).about(bytes);
-        // Part of it may be in other findings than the one that it is within.
+        // The memory may be in several findings, so its share is of all memory.
         let finding = Finding { share: Some(share(bytes, total)), ..finding };
         findings.push(finding.known(Confidence::Exact).within(within));
     }

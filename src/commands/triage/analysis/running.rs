@@ -25,23 +25,23 @@ use crate::sums::SaturatingSum;
 use crate::targets::{Arch, Producer, SignalInfo, Thread};
 use crate::units::{count, exact, round};
 
-/// Cost of a thread in the time estimate. `STACK` is one unit per stack, and `FOLLOWED` the stacks per second.
+/// Cost of threads in the time estimate: units per stack, and stacks that are followed per second.
 const STACK: u64 = 1;
 const FOLLOWED: u64 = 2000;
 
-/// Minimum size of a pool of threads to be reported, and to be a warning.
+/// Minimum number of threads in a pool for a finding, and for a warning.
 const MANY: u64 = 16;
 const TOO_MANY: u64 = 256;
 
-/// Maximum number of pools reported, and of places for each.
+/// Maximum number of pools reported, and maximum number of places for each.
 const POOLS: usize = 3;
 const PLACES: usize = 2;
 
-/// Roles of a single thread rather than of a pool.
+/// Roles that belong to a single thread, not to a pool.
 const ROLES_OF_ONE: [&str; 2] = ["main", "user"];
 
-/// Modules and methods in which every thread begins. Modules are given by the beginning of their name, methods with and
-/// without a name.
+/// Modules and functions in which every thread begins. Modules are given by a prefix of their name, functions by a
+/// prefix or the whole name.
 const BEGINNINGS: [&str; 4] = ["libc.", "libc-", "libpthread", "ld-"];
 const BEGINS: [&str; 2] = ["System.Threading.", "System.Private.CoreLib.dll!"];
 
@@ -77,7 +77,7 @@ pub(super) fn threads(session: &Session<'_>, zeros: &ZeroMap, show_data: bool, b
     found.findings.extend(pools(&report.threads, &starts, &threads::doing(session), &written));
 }
 
-/// What the threads of a pool have in common.
+/// The common property of a pool's threads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Pool {
     /// Role.
@@ -90,7 +90,7 @@ enum Pool {
     Place(String),
 }
 
-/// Returns the pool of a thread in one respect.
+/// A property of a thread by which it belongs to a pool.
 type Way<'a> = &'a dyn Fn(&ThreadRow) -> Option<Pool>;
 
 #[derive(Default)]
@@ -103,8 +103,8 @@ struct Members {
     example: Option<String>,
 }
 
-/// Finds large pools, and many threads in one place. The maps by thread id have the start function, the activity, and
-/// the bytes written to the stack.
+/// Finds large pools, and many threads in one place. The maps by thread ID contain the start function, the activity,
+/// and the bytes written to the stack.
 fn pools(
     threads: &[ThreadRow],
     starts: &HashMap<u32, String>,
@@ -183,7 +183,7 @@ fn stem(name: &str) -> Option<String> {
     (!stem.is_empty()).then(|| stem.to_owned())
 }
 
-/// Returns the function in which a thread began: the outermost that has a name and in which not all threads begin.
+/// Returns the function in which a thread began: the outermost with a name in which not all threads begin.
 fn start(frames: &[FrameRow]) -> Option<String> {
     let managed = frames.iter().rev().filter(|f| f.kind == FrameRowKind::Managed && f.method.is_some());
     let own = managed
@@ -195,14 +195,15 @@ fn start(frames: &[FrameRow]) -> Option<String> {
 }
 
 /// Offsets from the stack pointer of the signal trampoline, where the kernel's ucontext begins: the interrupted
-/// instruction, and siginfo_t behind it with its fields (arch/x86/include/asm/sigframe.h: struct rt_sigframe).
+/// instruction, and siginfo_t after it, with its fields (arch/x86/include/asm/sigframe.h: struct rt_sigframe).
 const RIP: u64 = 168;
 const SIGINFO: u64 = 304;
 const SI_CODE: u64 = 8;
 const SI_ADDR: u64 = 16;
 
-/// The signal whose handler a thread is in, and its frames below that handler. A runtime's handler may end the process
-/// by a signal of its own. The saved instruction is that of the next frame, which proves the structure.
+/// Returns the signal whose handler a thread is in, and the frames below that handler. This matters because a runtime's
+/// handler may end the process by another signal. The saved instruction must be that of the next frame, which proves
+/// the structure.
 fn first_signal(session: &Session<'_>, thread: &ThreadRow) -> Option<(SignalInfo, ThreadRow)> {
     if session.process.arch() != Arch::X86_64 {
         return None;
@@ -221,13 +222,13 @@ fn first_signal(session: &Session<'_>, thread: &ThreadRow) -> Option<(SignalInfo
     (1..=64).contains(&signo).then(|| (SignalInfo { signo, code, addr }, ThreadRow { frames, ..thread.clone() }))
 }
 
-/// Whether a thread waits for a child process: a runtime that ends starts the program that writes the core.
+/// Whether a thread waits for a child process. A runtime that ends starts the program that writes the core.
 fn waits_for_child(thread: &ThreadRow) -> bool {
     let first = thread.frames.first().and_then(|frame| frame.method.as_deref());
     matches!(first, Some("wait4" | "waitpid" | "__wait4" | "__waitpid"))
 }
 
-/// A native object by the variable that contains it: `rates_lock (pthread_rwlock_t)`.
+/// Names a native object by the variable that contains it: `rates_lock (pthread_rwlock_t)`.
 fn variable(session: &Session<'_>, wait: &NativeWait) -> Option<String> {
     let variable = session.symbols().resolve_data(wait.address).filter(|variable| variable.sized)?;
     let offset = if variable.offset == 0 { String::new() } else { format!("+{:#x}", variable.offset) };
@@ -237,11 +238,12 @@ fn variable(session: &Session<'_>, wait: &NativeWait) -> Option<String> {
 /// Maximum number of characters of a block's text that `--show-data` shows.
 const TEXT: usize = 48;
 
-/// Where a block's text may begin: in its destroyed size field, at its start, and behind the list pointers of a freed one.
+/// Possible starts of a block's text: in its destroyed size field, at its start, and after the list pointers of a freed
+/// block.
 const BEFORE: u64 = 8;
 const TEXT_AT: [u64; 4] = [0, 8, 16, 24];
 
-/// Reads more of the text that a block of the last words begins with.
+/// Reads more of a block's text, if the last words have its beginning.
 fn lengthen(session: &Session<'_>, words: &mut LastWordsRow) {
     for block in &mut words.blocks {
         let Some(text) = &block.text else { continue };
@@ -255,10 +257,10 @@ fn lengthen(session: &Session<'_>, words: &mut LastWordsRow) {
     }
 }
 
-/// Maximum number of running threads whose registers are followed.
+/// Maximum number of running threads whose registers are followed to rings.
 const FOLLOWED_THREADS: usize = 16;
 
-/// Rings of blocks that registers of running threads lead into.
+/// Describes rings of blocks to which registers of running threads point.
 fn rings(session: &Session<'_>, scene: &Scene) -> HashMap<u32, String> {
     let running = scene.running().take(FOLLOWED_THREADS).filter_map(|tid| session.thread(tid));
     let of = |thread: &Thread| Some((thread.tid, ring(session, thread)?));
@@ -275,14 +277,14 @@ fn rings(session: &Session<'_>, scene: &Scene) -> HashMap<u32, String> {
     running.filter_map(of).map(text).collect()
 }
 
-/// Innermost frames of the thread that ended the process whose source lines are looked up.
+/// Maximum number of innermost frames of the ending thread whose source lines are looked up.
 const LINES: usize = 32;
 
-/// A native thread with the source lines of its functions.
+/// Returns a native thread with the source lines of its functions.
 fn with_lines(session: &Session<'_>, thread: &ThreadRow) -> ThreadRow {
     let mut out = thread.clone();
     let frames = || out.frames.iter().enumerate().take(LINES).filter(|(_, frame)| frame.own && frame.line.is_none());
-    // A return address is behind the call.
+    // A return address is after the call.
     let code = |(at, frame): (usize, &FrameRow)| Some((at, frame.ip?.saturating_sub(u64::from(at > 0))));
     let wanted: Vec<(usize, Addr)> = frames().filter_map(code).collect();
     let addresses: Vec<Addr> = wanted.iter().map(|(_, at)| *at).collect();
@@ -295,7 +297,7 @@ fn with_lines(session: &Session<'_>, thread: &ThreadRow) -> ThreadRow {
     out
 }
 
-/// How the process ended, if it ended by itself.
+/// Returns findings on how the process ended, if it ended by itself.
 fn ended(session: &Session<'_>, threads: &[ThreadRow], show_data: bool) -> Vec<Finding> {
     let crash = crash::crash(session.process);
     let runtimes = session.runtimes();
@@ -325,7 +327,7 @@ fn ended(session: &Session<'_>, threads: &[ThreadRow], show_data: bool) -> Vec<F
         dumps_itself: session.process.producer() == Producer::Createdump && thread.is_some_and(waits_for_child),
         by_kernel: session.process.producer() == Producer::Kernel,
         thread: first.as_ref().map(|(_, thread)| thread).or(thread),
-        // A runtime's handler ends the process by a signal of its own.
+        // A runtime's handler ends the process by another signal, to which these words do not belong.
         words: said.as_ref().filter(|_| first.is_none()),
     };
     let exception = |at| runtimes.iter().find_map(|runtime| runtime.object(at)?.exception);
@@ -367,8 +369,8 @@ mod tests {
                 "300 threadpool worker threads: 250 in Monitor.Wait ← App.Take, 50 in read ← App.Get. Written stack \
                  memory: 1.17 MiB.",
                 "40 threads started in app!worker: all in read ← App.Get. Written stack memory: 160 KiB.",
-                // The collector's threads are too few for a pool. They count with the twenty without a name, and with
-                // the main thread, which do the same.
+                // The collector's threads are too few for a pool. They count together with the twenty nameless threads
+                // and the main thread, because all do the same.
                 "36 threads with the same innermost frames: all in read ← App.Get. Written stack memory: 144 KiB.",
             ]
         );

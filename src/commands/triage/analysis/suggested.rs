@@ -1,4 +1,4 @@
-//! Suggested commands are worth typing: `refs` is suggested only if it finds a pointer.
+//! Checks suggested commands: `refs` is suggested only if it would find a pointer.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use crate::session::Session;
 /// Bytes of memory searched for pointers per second. At most half of the rate measured (docs/performance.md).
 const SEARCHED: u64 = 1 << 30;
 
-/// Maximum number of addresses checked in the one pass. The findings with the most bytes come first.
+/// Maximum number of addresses checked in the single pass. Findings with the most bytes come first.
 const MAX_CHECKED: usize = 16;
 
 /// Replaces `refs ADDRESS` by `whatis ADDRESS` if nothing points there, or if there is no time to check.
@@ -38,7 +38,7 @@ pub(super) fn check(session: &Session<'_>, findings: &mut [Finding], budget: &mu
     }
 }
 
-/// The address of a finding that suggests `refs`.
+/// Returns the address for which a finding suggests `refs`.
 fn refs_of(finding: &Finding) -> Option<Addr> {
     let digits = finding.command.as_deref()?.strip_prefix("refs 0x")?;
     u64::from_str_radix(digits, 16).ok().map(Addr::new)

@@ -22,35 +22,35 @@ const LEAST: u64 = 1 << 20;
 /// Minimum share of all live objects that makes a finding a warning, in percent.
 const MUCH: u64 = 10;
 
-/// If large children have this share of an object's retained bytes, in percent, the search continues below the object.
+/// Minimum share of an object's retained bytes, in percent, of its large children for the search to continue below it.
 const WAY: u64 = 50;
 
-/// Maximum number of arrays whose pages may never have been written that are measured.
+/// Maximum number of arrays that are checked for pages that were never written.
 const ARRAYS: usize = 1 << 20;
 
 /// Maximum number of suspects reported.
 const MAX_SUSPECTS: usize = 5;
 
-/// Maximum number of steps named. Of a longer path, both ends are named.
+/// Maximum number of steps of a path that are named. A longer path is cut in the middle.
 const STEPS: usize = 3;
 
 /// An accumulation point, and the path to it from where it branched off.
 #[derive(Debug, PartialEq, Eq)]
 struct Suspect {
-    /// Node numbers of the objects on the path. The last is the accumulation point.
+    /// Numbers of the objects on the path. The last is the accumulation point.
     way: Vec<u32>,
 }
 
 /// Maximum number of paths to an object that are checked for a static variable.
 const WAYS: usize = 8;
 
-/// Bytes of live objects that a search for such paths covers per second.
+/// Number of bytes of live objects that a search for such paths covers per second.
 const SEARCHED: u64 = 200 << 20;
 
-/// Begins a static variable in the description of a field: `[93] (static App.Cache.All)`.
+/// Text before the name of a static variable in the description of a field: `[93] (static App.Cache.All)`.
 const STATIC: &str = "(static ";
 
-/// Begin the description of a field that is itself a static variable: `static App.CACHE`, `global app.CACHE`.
+/// Prefixes of the description of a field that is itself a static variable: `static App.CACHE`, `global app.CACHE`.
 const OF_CLASS: [&str; 2] = ["static ", "global "];
 
 /// Reports what retains most of the live objects.
@@ -73,7 +73,7 @@ pub(super) fn suspects(
     let mut objects = Vec::new();
     let absent = absent(session, retained, names, &found);
     let not_there = not_there(session);
-    // An object that is not reached may be alive.
+    // If some roots were not read, an unreached object may be alive.
     let whole = if runtime_roots.not_read.is_empty() { "live objects" } else { "reached objects" };
     for (suspect, absent) in found.iter().zip(absent) {
         let Some(mut finding) = sentence(suspect, retained, names, (total, whole), (absent, not_there)) else {
@@ -98,16 +98,16 @@ pub(super) fn suspects(
     out
 }
 
-/// Bytes that a suspect retains, but that are no reason to act.
+/// Bytes that a suspect retains but that need no action.
 #[derive(Clone, Copy, Debug, Default)]
 struct Absent {
-    /// Pages of large arrays that were never written take up no memory.
+    /// Pages of large arrays that were never written. They take up no memory.
     untouched: u64,
     /// Bytes that only soft references retain. A collection frees them before an allocation fails.
     soft: u64,
 }
 
-/// Returns what each suspect retains for no reason to act.
+/// Returns the bytes of each suspect that need no action.
 fn absent(
     session: &Session<'_>,
     retained: &Retained<'_>,
@@ -120,10 +120,10 @@ fn absent(
     if heads.is_empty() {
         return out;
     }
-    // Index of the suspect that dominates each object. A dominator precedes what it dominates.
+    // Index of the suspect that dominates each object. Dominators come before the objects that they dominate.
     let none = suspects.len();
     let mut of: Vec<u8> = vec![u8::MAX; retained.live.len()];
-    // Whether a soft reference dominates each object.
+    // One bit for each object: whether a soft reference dominates it.
     let mut is_soft: Vec<u64> = vec![0; retained.live.len() / 64 + 1];
     let soft_kinds: Vec<bool> =
         (0..names.heap.types() as u32).map(|kind| names.heap.is_soft_reference(TypeIndex(kind))).collect();
@@ -171,7 +171,7 @@ fn has(bits: &[u64], number: u32) -> bool {
     bits.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 != 0)
 }
 
-/// Describes the root of an object: a static variable if there is one.
+/// Describes the root of an object: a static variable, if there is one.
 fn root(
     object: Addr,
     retained: &Retained<'_>,
@@ -179,7 +179,7 @@ fn root(
     runtime_roots: &RuntimeRoots<'_>,
 ) -> Option<String> {
     let mut paths = paths_from(object, retained, names, runtime_roots, runtime_roots.roots)?;
-    // The threads themselves may be beyond the limit.
+    // The paths found may all lead through lists of threads. The threads' own roots may be beyond the limit.
     if paths.iter().all(|(lists, _)| *lists) {
         let threads = runtime_roots.roots.iter().filter(|root| root.thread.is_some());
         let mut of_threads: Vec<Root> = threads.copied().collect();
@@ -192,7 +192,7 @@ fn root(
         return Some(name);
     }
     let method = path.frame.as_ref().and_then(|frame| frame.method.as_deref());
-    // Only roots on stacks are precise or not.
+    // `precise` is only set for roots on stacks.
     if let (Some(tid), None) = (path.thread, path.precise) {
         return Some(format!("{} of thread {tid}", path.root_kind));
     }
@@ -226,18 +226,18 @@ fn lists_threads(names: &mut ObjectNames<'_>, path: &Path) -> bool {
 
 /// Returns the static variable on a path.
 fn static_of(path: &RootPathRow) -> Option<String> {
-    // The nearest to the object, because sys.modules leads to all others.
+    // Take the variable nearest to the object, because sys.modules leads to all others.
     path.chain.iter().rev().find_map(|step| {
         let field = step.field.as_deref()?;
-        // Either in an array of static variables, or in the object that represents their class.
+        // The variable is an element in an array of statics, or a field of the object that represents its class.
         let in_array = field.split_once(STATIC).and_then(|(_, name)| name.strip_suffix(')'));
         let whole = OF_CLASS.iter().any(|word| field.starts_with(word));
         in_array.map(|name| format!("static {name}")).or_else(|| whole.then(|| field.to_owned()))
     })
 }
 
-/// Finds the accumulation points among `large` objects, given as node number, dominator's number and retained bytes.
-/// Large children of one type are reported together, as their parent's.
+/// Finds the accumulation points among `large` objects, given as number of the object, number of its dominator, and
+/// retained bytes. Large children of one type are reported together, under their parent.
 fn gathered<K: PartialEq>(large: Vec<(u32, u32, u64)>, kind: impl Fn(u32) -> K) -> Vec<Suspect> {
     let known: BTreeMap<u32, u64> = large.iter().map(|&(n, _, bytes)| (n, bytes)).collect();
     let mut parts: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -265,8 +265,8 @@ fn gathered<K: PartialEq>(large: Vec<(u32, u32, u64)>, kind: impl Fn(u32) -> K) 
     out
 }
 
-/// Describes a suspect. `total` are the bytes of all live objects, which `whole` names. `not_there` says how it is known
-/// that bytes take up no memory.
+/// Describes a suspect. `total`: bytes of all live objects, which `whole` names. `not_there`: the evidence that bytes
+/// take up no memory.
 fn sentence(
     suspect: &Suspect,
     retained: &Retained<'_>,

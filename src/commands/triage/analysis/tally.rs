@@ -36,7 +36,7 @@ pub(super) enum Subject {
     FilePages,
     /// Shared memory and memfd.
     Shared,
-    /// Second views of pages that count where they are mapped first.
+    /// Second views of pages, which count at their first mapping.
     SecondViews,
     /// An allocator or runtime that is recognised but not walked, by name.
     Recognised(Kind, Arc<str>),
@@ -49,7 +49,7 @@ pub(super) enum Subject {
 }
 
 impl Subject {
-    /// The subject of a region. `perms` is its access, if that is known.
+    /// Returns the subject of a region. `perms`: its access, if that is known.
     fn of(region: &Region, perms: Option<Perms>) -> Subject {
         if is_second_view(region) {
             return Subject::SecondViews;
@@ -70,7 +70,7 @@ impl Subject {
         }
     }
 
-    /// The findings that may be about this memory, the usual one first.
+    /// Returns the ids of findings that may be about this memory, the usual one first.
     pub(super) fn findings(&self) -> &'static [&'static str] {
         match self {
             Subject::Malloc => &["malloc"],
@@ -89,7 +89,7 @@ impl Subject {
         }
     }
 
-    /// Words for this memory.
+    /// Describes this memory in words.
     pub(super) fn words(&self) -> String {
         let words = match self {
             Subject::Malloc => "malloc",
@@ -110,10 +110,10 @@ impl Subject {
     }
 }
 
-/// States of resident memory, in bytes. 0 also if they are not known.
+/// Bytes of resident memory in each state. 0 also if unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PageStates {
-    /// Freed with MADV_FREE and not yet taken back.
+    /// Freed with MADV_FREE and not yet reclaimed.
     pub(super) lazy_free: u64,
     /// Locked by mlock or mlockall.
     pub(super) locked: u64,
@@ -145,7 +145,7 @@ pub(super) struct Share {
     pub(super) size: u64,
     /// Bytes in the core.
     pub(super) in_core: u64,
-    /// Bytes by the measure of the tally.
+    /// Bytes in the measure of the tally.
     pub(super) used: u64,
     /// Indices of the regions in the map.
     pub(super) regions: Vec<usize>,
@@ -153,17 +153,16 @@ pub(super) struct Share {
     pub(super) states: PageStates,
 }
 
-/// What a tally counts.
+/// Measure of a tally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
-    /// Bytes in RAM, including hugetlbfs pages. Pages of zeros that were touched count, and memory that is not in the
-    /// core.
+    /// Bytes in RAM, including hugetlbfs pages. This includes touched zero pages, and memory that is not in the core.
     Resident,
-    /// The same, and bytes in swap.
+    /// Bytes in RAM as in `Resident`, and bytes in swap.
     ResidentOrSwapped,
     /// Bytes in pages of the core that are not all zero.
     Written,
-    /// Bytes in the core, if its pages were not scanned.
+    /// Bytes in the core. Used if its pages were not scanned.
     InCore,
 }
 
@@ -172,7 +171,7 @@ impl Measure {
         matches!(self, Measure::Resident | Measure::ResidentOrSwapped)
     }
 
-    /// The word for bytes of this measure.
+    /// Returns the word for bytes in this measure.
     pub(super) fn word(self) -> &'static str {
         match self {
             Measure::Resident => "resident",
@@ -183,8 +182,8 @@ impl Measure {
     }
 }
 
-/// Memory of the process divided by subject. Bytes of second views are in no share: their pages count where they are
-/// mapped first.
+/// Memory of the process divided by subject. Bytes of second views are in no share, because their pages count at their
+/// first mapping.
 pub(super) struct Tally {
     pub(super) measure: Measure,
     pub(super) shares: BTreeMap<Subject, Share>,
@@ -194,29 +193,29 @@ pub(super) struct Tally {
     pub(super) unlisted: Vec<(AddrRange, u64)>,
     /// Bytes of second views.
     pub(super) second_views: u64,
-    /// Whether some of them are second views by their access alone.
+    /// Whether some second views are recognised only by their access.
     pub(super) guessed_views: bool,
-    /// Bytes in pages of the core that are not all zero. Bytes in the core if they were not scanned.
+    /// Bytes in pages of the core that are not all zero. If pages were not scanned, all bytes in the core.
     pub(super) written: u64,
-    /// Bytes in swap, of those counted.
+    /// Counted bytes that are in swap.
     pub(super) swapped: u64,
 }
 
-/// Whether the pages of a region are mapped at another address too, and count there.
+/// Whether the pages of a region are also mapped at another address, where they count.
 fn is_second_view(region: &Region) -> bool {
     region.kind.facts().backing == Backing::SecondView
 }
 
-/// Access of a region. A core may list files without it.
+/// Returns the access of a region. A core may list files without it.
 pub(super) fn perms(session: &Session<'_>, region: &Region) -> Option<Perms> {
     let known = || session.process.residence()?.mapping_at(region.range.start).map(|mapping| mapping.perms);
     region.perms.or_else(known)
 }
 
 impl Tally {
-    /// Sums the regions of a map. `zeros` is a scan of all pages, and `by_region` its result by region. If it is known
-    /// what is resident, that counts: it is what the system charges the process with, and written bytes lack pages of
-    /// zeros, shared memory, files, and memory that is not in the core.
+    /// Sums the regions of a map. `zeros`: a scan of all pages. `by_region`: its result by region. If resident memory
+    /// is known, it is used: it is what the system charges to the process. Written bytes lack zero pages, shared
+    /// memory, files, and memory that is not in the core.
     pub(super) fn of(session: &Session<'_>, zeros: Option<&ZeroMap>, by_region: Option<&[ZeroStat]>) -> Tally {
         let regions = &session.map().regions;
         let in_core = |(i, region): (usize, &Region)| match by_region {
@@ -233,7 +232,7 @@ impl Tally {
         if let Some(residence) = resident::with_rss(session) {
             let figures = resident::by_region(session, residence, zeros);
             for (used, figures) in used.iter_mut().zip(&figures.regions) {
-                // Of a mapping without figures, all that is known is what the core has.
+                // For a mapping without figures, use what the core has.
                 if figures.covered > 0 {
                     *used = held(&figures.figures);
                 }
@@ -294,9 +293,9 @@ impl Tally {
     }
 }
 
-/// Bytes that are resident in second views and not where their pages are mapped first, by the region of the first view:
-/// a page is resident where it was touched. How many pages all views have together is known from PSS, which counts
-/// each page once, if no other process maps them. Otherwise it is the least possible number.
+/// Returns the bytes that are resident only in second views, by the region of the first view. A page is resident in
+/// each view in which it was touched. PSS counts each page once if no other process maps it, so PSS shows the number of
+/// pages of all views. Otherwise this returns the smallest possible number.
 fn only_in_second_views(session: &Session<'_>, residence: &Residence, zeros: Option<&ZeroMap>) -> BTreeMap<usize, u64> {
     let regions = &session.map().regions;
     let mut pairs: BTreeMap<usize, (Vec<AddrRange>, Vec<AddrRange>)> = BTreeMap::new();
@@ -316,7 +315,7 @@ fn only_in_second_views(session: &Session<'_>, residence: &Residence, zeros: Opt
             }
         }
     }
-    // Two groups for each region: its own pages, and the second views of them.
+    // There are two groups for each region: its own pages, and the second views of them.
     let mut ranges: Vec<(AddrRange, usize)> = Vec::new();
     let mut sizes = Vec::new();
     for (n, (firsts, seconds)) in pairs.values().enumerate() {

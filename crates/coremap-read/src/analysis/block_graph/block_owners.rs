@@ -18,20 +18,20 @@ use crate::session::Session;
 /// Maximum number of paths between a block and its holder in an answer, nearest to the block.
 const SHOWN: usize = 6;
 
-/// Maximum number of blocks from a block up to its holder that are searched for a container.
+/// Maximum number of blocks between a block and its holder that are searched for a container.
 const SEARCHED: usize = 32;
 
-/// Share of a cluster's blocks in percent that one holder must have to be named.
+/// Minimum share of a cluster's blocks, in percent, of a holder that is named.
 const MOST: u64 = 80;
 
-/// Holders of the blocks of one cluster.
+/// Holders of a cluster's blocks.
 #[derive(Clone, Default)]
 struct Held {
-    /// Number of blocks by the group that holds them.
+    /// Number of blocks by the root group that retains them.
     groups: HashMap<Option<u32>, u64>,
     /// Some of the blocks.
     some: Vec<u32>,
-    /// Number of all blocks.
+    /// Number of all blocks in the cluster.
     all: u64,
 }
 
@@ -41,13 +41,14 @@ pub struct BlockOwners<'a, 's, 'p> {
     sums: OnceCell<Sums>,
 }
 
-/// Reads the graph of malloc's blocks and passes it to `with`. `None` if there are no blocks, too many, or the time is up.
+/// Reads the graph of malloc's blocks and passes it to `with`. `None` if there are no blocks or too many, or the time
+/// is up.
 pub fn with_block_owners<T>(session: &Session<'_>, with: impl FnOnce(&BlockOwners<'_, '_, '_>) -> T) -> Option<T> {
     with_scene(session, |scene| with(&BlockOwners { scene, sums: OnceCell::new() }))
 }
 
 impl<'s, 'p> BlockOwners<'_, 's, 'p> {
-    /// What is known of the used block that contains `at`.
+    /// Describes the used block that contains `at`.
     pub fn owner(&self, at: Addr) -> Option<BlockOwnerRow> {
         let scene = self.scene;
         let block = scene.graph.at(at)?;
@@ -67,7 +68,7 @@ impl<'s, 'p> BlockOwners<'_, 's, 'p> {
         })
     }
 
-    /// The nearest container that a block belongs to: as a node, as its storage, or below one of these.
+    /// Returns the nearest container of a block. The block is one of its nodes, its storage, or below one of these.
     fn container(&self, block: u32) -> Option<String> {
         let scene = self.scene;
         let words = |found: &Container| ContainerFact::new(found, scene.prover.rust).words();
@@ -76,7 +77,7 @@ impl<'s, 'p> BlockOwners<'_, 's, 'p> {
             if let Some(found) = scene.owners.containers.container(at) {
                 return Some(words(found));
             }
-            // The container whose storage is this block.
+            // Returns the container near a word, if its storage is this block.
             let of_word = |word: Addr| {
                 let found = scene.prover.near(word)?;
                 (scene.graph.at(found.storage) == Some(at)).then(|| words(&found))
@@ -143,18 +144,18 @@ impl<'s, 'p> BlockOwners<'_, 's, 'p> {
             let first = containers.next().flatten();
             cluster.container = first.filter(|first| containers.all(|other| other.as_ref() == Some(first)));
             let class = scene.graph.at(cluster.example).and_then(|block| scene.kinds.name(block));
-            // A cluster of several first words may have several classes.
+            // If a cluster has several first words, its blocks may have several classes.
             let class = class.filter(|_| cluster.symbol.is_some() || cluster.count == 1);
             cluster.class = class.map(|name| printable(name).into_owned());
         }
     }
 
-    /// Holders and lost groups within `limits`.
+    /// Returns holders and lost groups within `limits`.
     pub fn holders(&self, limits: HolderLimits) -> NativeHolders {
         self.scene.facts(limits)
     }
 
-    /// Retained bytes of all blocks.
+    /// Returns the retained bytes of all blocks.
     pub fn retained(&self) -> NativeRetained<'_, 's, 'p> {
         NativeRetained::new(self.scene, self.sums())
     }

@@ -1,4 +1,4 @@
-//! The way from a holder to its elements, and the container at the end of it.
+//! The path from a holder to its elements, and the container at its end.
 
 use std::cmp::Reverse;
 
@@ -9,21 +9,22 @@ use crate::analysis::block_graph::scene::Scene;
 use crate::bytes::printable;
 use crate::units::exact;
 
-/// Minimum number of equal blocks that are elements, and how many times as many as their holders they must be.
+/// Minimum number of equal blocks that count as elements, and their minimum ratio to the blocks that hold them.
 const ELEMENTS: u64 = 64;
 const TIMES: u64 = 8;
 
 /// Maximum number of other containers that are named.
 const OTHERS: usize = 3;
 
-/// Bytes of a block that are searched for the header of a container.
+/// Bytes of a block that are searched for a container's header.
 const HEADER: u64 = 1024;
 
 /// Maximum number of paths that are searched for classes and texts.
 const SEARCHED: usize = 400;
 
 impl Scene<'_, '_> {
-    /// Goes down from a path while one child has most of its bytes. Returns the paths, and the elements below the last one.
+    /// Descends from a path while one child has most of its bytes. Returns the paths on the way, and the elements below
+    /// the last one.
     pub(super) fn chain(&self, from: u32) -> (Vec<u32>, Option<u32>) {
         let mut chain = vec![from];
         let mut at = from;
@@ -60,15 +61,15 @@ impl Scene<'_, '_> {
         }
     }
 
-    /// The container at the end of a chain, whose elements are `elements`.
+    /// Returns the container at the end of a chain, whose elements are `elements`.
     pub(super) fn container(&self, chain: &[u32], elements: Option<u32>) -> Option<Container> {
         let (&last, above) = chain.split_last()?;
         let storage = match self.paths.get(last)?.first {
             Vertex::Block(block) => Some(block),
             Vertex::Group(_) | Vertex::Root | Vertex::Lost => None,
         };
-        // A container above, whose storage this block is, comes before one inside of its elements. A container in the
-        // first of many equal blocks is not the holder.
+        // A container with this block as its storage takes precedence over a container inside its elements. A container
+        // in the first of many equal blocks is not the holder.
         let is_one = |path: u32| self.paths.get(path).is_some_and(|path| path.count == 1);
         let above = above.last().filter(|above| is_one(**above)).and_then(|above| {
             let storage = storage?;
@@ -92,12 +93,12 @@ impl Scene<'_, '_> {
         })
     }
 
-    /// Other counted containers in the holder of `container`, at the end of a chain.
+    /// Returns other containers with a known number of elements in the block or variable that has `container`.
     pub(super) fn others(&self, last: Option<u32>, container: Option<&Container>) -> Vec<ContainerFact> {
         let is_one = |path: &u32| self.paths.get(*path).is_some_and(|path| path.count == 1);
         let (Some(last), Some(first)) = (last.filter(is_one), container) else { return Vec::new() };
         let mut all = self.in_path(last);
-        // Only nodes and control bytes prove a number.
+        // Keep only numbers that are proven, by nodes or control bytes.
         all.retain(|found| {
             found.header != first.header && !found.kind.is_array() && found.count.is_some_and(|count| count >= ELEMENTS)
         });
@@ -106,7 +107,7 @@ impl Scene<'_, '_> {
         all.iter().map(|found| ContainerFact::new(found, self.prover.rust)).collect()
     }
 
-    /// Containers whose headers are in the first holder of a path.
+    /// Returns containers whose headers are in the first holder of a path.
     fn in_path(&self, path: u32) -> Vec<Container> {
         match self.paths.get(path).map(|path| path.first) {
             Some(Vertex::Group(group)) => {
@@ -126,7 +127,7 @@ impl Scene<'_, '_> {
         }
     }
 
-    /// Paths at and below one, most important first.
+    /// Returns the path and those below it, most important first.
     pub(super) fn below(&self, path: u32) -> Vec<u32> {
         let mut out = vec![path];
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! Contents of blocks that are reached alike: classes, texts, and links.
+//! Contents of blocks with the same path: classes, texts, and links.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -14,11 +14,12 @@ use crate::bytes::printable;
 const TEXTS: usize = 3;
 const CLASSES: usize = 4;
 
-/// Share of a path's bytes in percent below which paths under it are not searched for text.
+/// Minimum share of a path's bytes, in percent, of a path below it that is searched for text.
 const PART: u64 = 3;
 
 impl Scene<'_, '_> {
-    /// How many words of a holder lead to the blocks of a path, if it is a table of such words.
+    /// Returns the number of words in a holder that point at blocks of a path. 0 if the holder is no table of such
+    /// words.
     pub(super) fn heads(&self, holder: u32, path: u32) -> u64 {
         let is = |block: u32| self.paths.of_block.get(block as usize) == Some(&path);
         let (heads, words) = match self.paths.get(holder).map(|path| path.first) {
@@ -32,11 +33,11 @@ impl Scene<'_, '_> {
             }
             Some(Vertex::Root | Vertex::Lost) | None => (0, 0),
         };
-        // A structure of the program may have a few such words too.
+        // A few such words may be fields of a structure of the program.
         if heads.saturating_mul(8) >= words { heads } else { 0 }
     }
 
-    /// Offset of the word by which blocks of a path lead to others of it. `heads`: number of lists that they are in.
+    /// Returns the offset of the word by which a path's blocks point at each other. `heads`: number of their lists.
     pub(super) fn linked(&self, path: u32, heads: u64) -> Option<u64> {
         let mut counts: BTreeMap<u16, u64> = BTreeMap::new();
         let is = |block: u32| self.paths.of_block.get(block as usize) == Some(&path);
@@ -49,7 +50,7 @@ impl Scene<'_, '_> {
         }
         let (at, count) = counts.into_iter().max_by_key(|(at, count)| (*count, Reverse(*at)))?;
         let all = self.paths.get(path)?.count;
-        // The last node of each list leads to none, and each other one is led to. Words that are left over do not fit.
+        // All nodes but the last of each list are linked. Stale words would give another number.
         let linked = all.saturating_sub(heads.min(all));
         let fits = count.saturating_mul(10) >= linked.saturating_mul(9)
             && (heads == 0 || count.saturating_mul(10) <= linked.saturating_mul(11));
@@ -57,7 +58,7 @@ impl Scene<'_, '_> {
         is_link.then(|| u64::from(at).saturating_mul(8))
     }
 
-    /// Classes of the blocks at and below a path, with their own bytes.
+    /// Returns the classes of the blocks at and below a path, with the blocks' own bytes.
     pub(super) fn classes(&self, path: u32) -> Vec<Part> {
         let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for path in self.below(path).into_iter().filter_map(|path| self.paths.get(path)) {
@@ -77,7 +78,7 @@ impl Scene<'_, '_> {
         all
     }
 
-    /// Texts in the first blocks of a path and of those below it. If there are few, also of the paths beside it.
+    /// Returns texts in the first blocks of a path and of paths below it. If there are few, also of neighbouring paths.
     pub(super) fn texts(&self, path: u32, chain: &[u32]) -> Vec<String> {
         let least = self.paths.get(path).map_or(0, |path| path.bytes / 100 * PART);
         let mut out: Vec<String> = Vec::new();

@@ -1,6 +1,6 @@
-//! Types of Rust's trait objects. `Box<dyn Trait>` is two words: the block, and a table in the module, which begins with
-//! `{function that drops it or 0, size, alignment, methods …}` (library/core/src/ptr/metadata.rs). The names are those of
-//! the functions, so this needs symbols.
+//! Types of Rust's trait objects. `Box<dyn Trait>` is two words: the block's address, and the address of a table in the
+//! module. The table begins with `{function that drops it or 0, size, alignment, methods …}`
+//! (library/core/src/ptr/metadata.rs). The type's name comes from the names of these functions, so this needs symbols.
 
 use std::collections::HashMap;
 
@@ -11,26 +11,26 @@ use crate::memory::Memory;
 use crate::runtimes::graph::{GraphError, MemoryBudget};
 use crate::session::Session;
 
-/// Maximum number of different tables.
+/// Maximum number of different tables that are read.
 const TABLES: usize = 1 << 14;
 
-/// Largest alignment and size of a type in bytes.
+/// Maximum alignment and size of a type in bytes.
 const ALIGN: u64 = 64;
 const SIZE: u64 = 1 << 24;
 
-/// Methods whose names are read.
+/// Number of methods whose names are read.
 const METHODS: u64 = 8;
 
-/// Bytes that malloc may add to a request.
+/// Maximum number of bytes that malloc adds to a request.
 const SLACK: u64 = 24;
 
-/// Bytes of the counters before an object in an Rc or Arc.
+/// Size in bytes of the counters before an object in an Rc or Arc.
 const COUNTERS: u64 = 16;
 
-/// Share of blocks in percent whose size may differ from the table's: pairs of words by chance.
+/// Maximum share of blocks, in percent, whose size differs from the table's. Such pairs of words are chance.
 const CHANCE: u64 = 5;
 
-/// A table.
+/// Size and type name from a table.
 struct DynTable {
     name: String,
     size: u64,
@@ -39,7 +39,7 @@ struct DynTable {
 /// Blocks whose type is known, by the name of the type.
 pub(super) type Typed = Vec<(String, Vec<u32>)>;
 
-/// Finds the types of blocks that trait objects in other blocks lead to.
+/// Finds the types of blocks that trait objects in other blocks point at.
 ///
 /// # Errors
 /// [`GraphError::OutOfTime`]
@@ -82,7 +82,7 @@ pub(super) fn types(
     Ok(out)
 }
 
-/// The table at an address. `None` if there is none, or if no function has a name that shows the type.
+/// Reads the table at an address. `None` if there is none, or if no function's name shows the type.
 fn table(session: &Session<'_>, at: Addr) -> Option<DynTable> {
     let memory = &session.process.memory;
     let word = |i: u64| memory.peek_u64(at.checked_add(8 * i)?).ok();
@@ -96,18 +96,18 @@ fn table(session: &Session<'_>, at: Addr) -> Option<DynTable> {
         0 => None,
         drop => Some(function(drop)?.name.strip_prefix("core::ptr::drop_in_place<")?.strip_suffix('>')?.to_owned()),
     };
-    // Functions of equal code may be one. A method names its type too.
+    // The linker may merge functions with equal code. The names of methods show the type too.
     let methods = (0..METHODS).map_while(|i| function(word(3 + i)?));
     let implemented = methods.filter_map(|symbol| implementing(&symbol.name).map(str::to_owned)).next();
     Some(DynTable { name: implemented.or(dropped)?, size })
 }
 
-/// The type in the name of a method: `<app::Email as app::Job>::run`.
+/// Returns the type in the name of a method: `<app::Email as app::Job>::run`.
 fn implementing(name: &str) -> Option<&str> {
     let rest = name.strip_prefix('<')?;
     let end = rest.find(" as ")?;
     let of = rest.get(..end)?;
-    // A type with parameters that have ` as ` in them.
+    // The type may have parameters that contain ` as `.
     (of.matches('<').count() == of.matches('>').count()).then_some(of)
 }
 

@@ -1,35 +1,36 @@
-//! Words of blocks that lead to blocks.
+//! Words of blocks that point at blocks.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// How a word leads to a block.
+/// How a word points at a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lead {
-    /// To its start.
+    /// At its start.
     Start,
-    /// To an address inside, which many words lead to in blocks of the same size.
+    /// At an inner offset at which many words point in blocks of the same size.
     Inner,
-    /// To another address inside, or from an offset at which blocks of that size have no pointer. It may be chance.
+    /// At another inner offset, or from an offset at which blocks of that size have no pointer. It may be chance.
     Weak,
 }
 
-/// Minimum number of words that lead to the same inner offset of blocks of one size, to be pointers.
+/// Minimum number of words that point at one inner offset of blocks of one size, for them to count as pointers.
 const ALIKE: u32 = 32;
 
-/// Usable size in bytes from which every inner address counts: a table or a buffer, which has few pointers to it.
+/// Usable size in bytes from which every inner address counts. Such a block is a table or a buffer, with few pointers
+/// to it.
 const LARGE: u32 = 64 << 10;
 
-/// A wrapper of malloc may have a header of its own before what it returns. Its length is one of these if more than
-/// twice as many words lead there as to starts.
+/// Possible lengths of the header that a wrapper of malloc puts before each block, in bytes. The wrapper uses one if
+/// more than twice as many words point behind such a header as at starts.
 const HEADERS: [u32; 6] = [8, 16, 24, 32, 48, 64];
 
-/// Minimum number of blocks of one size to conclude that they have no pointer in their last word, and their largest
-/// usable size in bytes.
+/// Conditions to conclude that blocks of one size have no pointer in their last word: minimum number of these blocks,
+/// and their maximum usable size in bytes.
 const MANY: u32 = 1000;
 const SMALL: u32 = 2048;
 
-/// Share of these blocks in percent below which pointers there are left over from earlier blocks.
+/// Share of these blocks, in percent, below which pointers in the last word are stale.
 const LEFT_OVER: u32 = 1;
 
 /// Maximum number of different inner offsets, and of different sizes, that are counted.
@@ -40,33 +41,33 @@ const COUNTED: usize = 1 << 20;
 pub(super) struct Scan {
     /// End index in `to` of each block's words.
     ends: Vec<u32>,
-    /// Block that each word leads to.
+    /// Block that each word points at.
     to: Vec<u32>,
     /// Index of each word in its block, at most [`Edges::LAST_WORD`].
     at: Vec<u16>,
-    /// Bytes from the target's start. `u32::MAX` if it is farther.
+    /// Distance in bytes from the target's start. `u32::MAX` if it is too large.
     inside: Vec<u32>,
 }
 
 impl Scan {
-    /// Adds a word of the present block. `inside`: bytes from the start of the block `to`.
+    /// Adds a word of the current block. `inside`: distance in bytes from the start of the block `to`.
     pub(super) fn push(&mut self, word: u64, to: u32, inside: Option<u64>) {
         self.at.push(u16::try_from(word).unwrap_or(Edges::LAST_WORD).min(Edges::LAST_WORD));
         self.to.push(to);
         self.inside.push(inside.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX));
     }
 
-    /// Ends the present block.
+    /// Ends the current block.
     pub(super) fn end(&mut self) {
         self.ends.push(u32::try_from(self.to.len()).unwrap_or(u32::MAX));
     }
 
-    /// The target of each word, and the bytes from the target's start.
+    /// Returns the target of each word, and the distance in bytes from the target's start.
     pub(super) fn targets(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.to.iter().copied().zip(self.inside.iter().copied())
     }
 
-    /// The words of each block: index of the word, target, and bytes from the target's start.
+    /// Returns the words of each block: index of the word, target, and distance in bytes from the target's start.
     pub(super) fn blocks(&self) -> impl Iterator<Item = impl Iterator<Item = (u16, u32, u32)> + '_> + '_ {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(from, end)| {
@@ -84,18 +85,18 @@ impl Scan {
     }
 }
 
-/// All words of blocks that lead to blocks.
+/// All words of blocks that point at blocks.
 #[derive(Default)]
 pub(super) struct Edges {
     /// End index in `to` of each block's words.
     ends: Vec<u32>,
-    /// Block that each word leads to.
+    /// Block that each word points at.
     to: Vec<u32>,
-    /// Index of each word in its block, and how it leads. See [`pack`].
+    /// Index of each word in its block, and its [`Lead`]. See [`pack`].
     how: Vec<u16>,
-    /// Length of the header that a wrapper of malloc puts before its blocks, or 0.
+    /// Length in bytes of the header that a wrapper of malloc puts before its blocks. 0 if there is none.
     pub(super) header: u32,
-    /// Usable sizes of blocks, each with an offset that many words lead to. The value is the number of these words.
+    /// Inner offsets at which many words point: number of these words, by usable size of the target and offset in it.
     inner: HashMap<(u32, u32), u32>,
 }
 
@@ -116,7 +117,7 @@ fn unpack(how: u16) -> (u16, Lead) {
 }
 
 impl Edges {
-    /// The highest index of a word that is distinguished.
+    /// Maximum index of a word. All words after it have this index.
     pub(super) const LAST_WORD: u16 = (1 << WORD_BITS) - 1;
 
     /// Joins scans of blocks in order. `lens`: usable bytes of each block. `None` if there are too many words.
@@ -139,7 +140,7 @@ impl Edges {
         Some(out)
     }
 
-    /// Learns at which inner offsets words are pointers.
+    /// Finds the inner offsets at which words are pointers.
     fn learn(&mut self, scans: &[Scan], lens: &[u32]) {
         let mut starts = 0_u32;
         let mut headers = [0_u32; HEADERS.len()];
@@ -166,7 +167,7 @@ impl Edges {
         self.header = most.filter(|(count, _)| **count > starts.saturating_mul(2)).map_or(0, |(_, header)| header);
     }
 
-    /// How a word leads to the block `to`, `inside` bytes from its start.
+    /// Returns how a word points at the block `to`, at `inside` bytes from its start.
     pub(super) fn lead(&self, to: u32, inside: u32, lens: &[u32]) -> Lead {
         let len = lens.get(to as usize).copied().unwrap_or(0);
         match inside {
@@ -176,8 +177,8 @@ impl Edges {
         }
     }
 
-    /// Weakens pointers that are left over from earlier blocks. malloc rounds sizes up, so a block's last word may never
-    /// have been written. If nearly all blocks of a size have no pointer there, the few others are left over.
+    /// Marks stale pointers as weak. malloc rounds sizes up, so the program may never write a block's last word. If
+    /// nearly all blocks of a size have no pointer there, the few others are stale.
     fn drop_left_over(&mut self, lens: &[u32]) {
         let last = |len: u32| (len / 8).checked_sub(1).and_then(|word| u16::try_from(word).ok());
         let mut counts: HashMap<u32, (u32, u32)> = HashMap::new();
@@ -218,12 +219,12 @@ impl Edges {
         from..self.ends.get(at).map_or(from, |end| *end as usize)
     }
 
-    /// The blocks that a block's words lead to.
+    /// Returns the blocks that a block's words point at.
     pub(super) fn targets(&self, block: u32) -> &[u32] {
         self.to.get(self.range(block)).unwrap_or_default()
     }
 
-    /// The words of a block that lead to blocks: index of the word, target, and how it leads there.
+    /// Returns the words of a block that point at blocks: index of the word, target, and kind of pointer.
     pub(super) fn of(&self, block: u32) -> impl Iterator<Item = (u16, u32, Lead)> + '_ {
         let how = self.how.get(self.range(block)).unwrap_or_default();
         self.targets(block).iter().zip(how).map(|(&to, &how)| {
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn an_inner_address_counts_where_many_lead_there() {
-        // Block 0 has a table of 40 words to byte 16 of block 1, and one word to byte 8 of block 2.
+        // Block 0 is a table of 40 pointers to byte 16 of block 1, and has one pointer to byte 8 of block 2.
         let mut table: Vec<(u64, u32, u64)> = (0..40).map(|i| (i, 1, 16)).collect();
         table.push((40, 2, 8));
         table.push((41, 2, 0));
@@ -260,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_rare_pointer_in_the_last_word_is_left_over() {
-        // 2,000 blocks of 40 bytes; the last word of one of them has a value that leads to another.
+        // 2,000 blocks of 40 bytes. The last word of one of them has the address of another.
         let lens = vec![40; 2000];
         let one: &[(u64, u32, u64)] = &[(4, 7, 0)];
         let all: Vec<&[(u64, u32, u64)]> = (0..2000).map(|i| if i == 5 { one } else { &[] }).collect();

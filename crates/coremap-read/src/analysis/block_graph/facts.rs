@@ -1,4 +1,4 @@
-//! The holders of most of malloc's memory, and blocks that are lost.
+//! The holders of most of malloc's memory, and lost blocks.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -18,24 +18,24 @@ use crate::units::{count, exact};
 pub struct HolderLimits {
     /// Maximum number of holders, and of kinds of lost groups.
     pub most: usize,
-    /// Minimum size of one in bytes, and its minimum share of the blocks in percent.
+    /// Minimum size of a holder or group in bytes, and its minimum share of the blocks in percent.
     pub bytes: u64,
     pub share: u64,
 }
 
 impl HolderLimits {
-    /// The limits of findings.
+    /// The limits that findings use.
     pub const FINDINGS: HolderLimits = HolderLimits { most: 4, bytes: 1 << 20, share: 5 };
 }
 
-/// Blocks that are alike.
+/// Blocks of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// Their class or a description: `blocks of 80 bytes`.
+    /// Class of the blocks, or a description: `blocks of 80 bytes`.
     pub what: String,
-    /// Number of them.
+    /// Number of blocks.
     pub count: u64,
-    /// Bytes of these and of the blocks that they hold.
+    /// Bytes of these blocks and of blocks that they retain.
     pub bytes: u64,
 }
 
@@ -57,7 +57,7 @@ pub struct ContainerFact {
     pub name: &'static str,
     /// Number of elements. `None` if the structure does not show it.
     pub count: Option<u64>,
-    /// Bytes in use and bytes of its storage, if that is one block.
+    /// Bytes in use and bytes in total of its storage, if that is one block.
     pub room: Option<(u64, u64)>,
 }
 
@@ -81,45 +81,45 @@ pub struct HolderFact {
     /// Bytes and number of the blocks.
     pub bytes: u64,
     pub blocks: u64,
-    /// The variable or other root. `None` if several roots lead to the blocks and none to all.
+    /// The variable or other root. `None` if several roots lead to the blocks, and no single root to all of them.
     pub root: Option<NativeRootRow>,
     /// Number of threads with this variable.
     pub threads: u64,
-    /// Whether no other root leads there.
+    /// Whether no other root leads to the blocks.
     pub alone: bool,
     pub container: Option<ContainerFact>,
     /// Other containers in the block or variable with `container`, by number of elements.
     pub others: Vec<ContainerFact>,
-    /// From the holder to the elements.
+    /// Blocks on the path from the holder to the elements.
     pub chain: Vec<Part>,
     pub elements: Option<Part>,
-    /// How elements are linked if no container is proven: the offset of the word that leads to the next one, and the
-    /// number of words of the table above them.
+    /// Links between elements, if no container is proven: the offset of the word that points at the next element, and
+    /// the number of words of the table above them.
     pub linked: Option<(u64, u64)>,
-    /// Classes of all blocks. Their bytes are the blocks' own.
+    /// Classes of all blocks, with the blocks' own bytes.
     pub classes: Vec<Part>,
-    /// Text in them.
+    /// Text in the blocks.
     pub texts: Vec<String>,
 }
 
-/// Groups of lost blocks that begin alike.
+/// Groups of lost blocks that begin with the same kind of block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostFact {
     pub bytes: u64,
     pub blocks: u64,
     /// Number of groups.
     pub groups: u64,
-    /// Description of the first block of each.
+    /// Description of the first block of each group.
     pub head: String,
     /// Usable bytes of that block.
     pub head_bytes: u64,
-    /// Whether the blocks of a group lead to each other.
+    /// Whether the blocks of a group point at each other.
     pub cycle: bool,
     /// Offset of the word that links the blocks of a group, if they are a list.
     pub linked: Option<u64>,
     pub classes: Vec<Part>,
     pub texts: Vec<String>,
-    /// Why they may be in use all the same. `None` if there is no sign of it.
+    /// Reason why the blocks may be in use, although nothing points at them. `None` if there is no sign of it.
     pub hidden: Option<String>,
     /// The first block of one group.
     pub example: Addr,
@@ -135,26 +135,26 @@ pub struct NativeHolders {
     pub lost: Vec<LostFact>,
     /// Whether all memory that may have pointers was read.
     pub complete: bool,
-    /// Blocks that keep free memory in pieces. `None` if little memory is free.
+    /// Used blocks that fragment free memory. `None` if little memory is free.
     pub pins: Option<PinFact>,
 }
 
-/// Finds the holders of malloc's blocks. `None` if there are no blocks, too many, or the time is up.
+/// Finds the holders of malloc's blocks. `None` if there are no blocks or too many, or the time is up.
 pub fn native_holders(session: &Session<'_>, limits: HolderLimits) -> Option<NativeHolders> {
     with_scene(session, |scene| scene.facts(limits))
 }
 
-/// The key of one variable in several threads: whether it is thread-local, and its position.
+/// Identity of a variable in several threads: whether it is thread-local, and its position.
 pub(super) type SameKey = (bool, String);
 
 impl Scene<'_, '_> {
-    /// Holders and lost groups within `limits`.
+    /// Returns holders and lost groups within `limits`.
     pub(super) fn facts(&self, limits: HolderLimits) -> NativeHolders {
         let used: u64 = (0..self.graph.len() as u32).map(|block| self.graph.size(block)).fold(0, u64::saturating_add);
         let counts = |bytes: u64| {
             bytes > 0 && bytes >= limits.bytes && bytes.saturating_mul(100) >= used.saturating_mul(limits.share)
         };
-        // Blocks of an allocator that is not walked may lead to these.
+        // Blocks of an allocator that is not walked may point at malloc's blocks.
         let walked = self.session.malloc().allocators(self.session.process).iter().all(|allocator| allocator.walked);
         NativeHolders {
             used,
@@ -165,7 +165,7 @@ impl Scene<'_, '_> {
         }
     }
 
-    /// The largest holders, largest first.
+    /// Returns the largest holders, largest first.
     fn holders(&self, counts: &dyn Fn(u64) -> bool, most: usize) -> Vec<HolderFact> {
         let is_lost = |path: &u32| self.paths.get(*path).is_some_and(|path| path.first == Vertex::Lost);
         let mut same: BTreeMap<SameKey, Vec<u32>> = BTreeMap::new();
@@ -186,7 +186,7 @@ impl Scene<'_, '_> {
         single.iter().filter_map(|paths| self.holder(paths)).collect()
     }
 
-    /// The holder at the start of `paths`: one path, or the paths of one variable in several threads.
+    /// Returns the holder at the start of `paths`: one path, or the paths of one variable in several threads.
     fn holder(&self, paths: &[u32]) -> Option<HolderFact> {
         let &first = paths.iter().max_by_key(|path| self.paths.get(**path).map(|path| path.bytes))?;
         let path = self.paths.get(first)?;
@@ -228,7 +228,7 @@ impl Scene<'_, '_> {
         })
     }
 
-    /// The largest kinds of lost groups, largest first.
+    /// Returns the largest kinds of lost groups, largest first.
     fn lost(&self, counts: &dyn Fn(u64) -> bool, most: usize) -> Vec<LostFact> {
         let is_lost = |path: &&u32| self.paths.get(**path).is_some_and(|path| path.first == Vertex::Lost);
         let lost = self.paths.below(0).iter().find(is_lost);
@@ -256,7 +256,7 @@ impl Scene<'_, '_> {
                 example: self.graph.start(block),
             })
         };
-        // Children are in the order of bytes.
+        // Children are sorted by bytes.
         lost.map_or(&[][..], |lost| self.paths.below(*lost)).iter().filter_map(fact).take(most).collect()
     }
 }

@@ -1,9 +1,9 @@
 //! Classes of GLib's objects (GObject), by their type nodes.
 //!
-//! An object begins with the address of its class structure, and that with its type: the address of a TypeNode
-//! (gobject/gtype.c, GLib 2.28 to 2.80). `supers` of a TypeNode begins with its own address, then those of its parents, and
-//! ends with a fundamental type, which is a number. The quark of the name is four words before `supers`. Quarks are
-//! indices into a table of texts (glib/gquark.c).
+//! An object begins with the address of its class structure. The class structure begins with the address of a TypeNode
+//! (gobject/gtype.c, GLib 2.28 to 2.80). `supers` of a TypeNode begins with the node's own address. Its parents'
+//! addresses follow, and at the end a fundamental type, which is a number. The quark of the name is four words before
+//! `supers`. Quarks are indices into a table of texts (glib/gquark.c).
 
 use std::collections::HashMap;
 
@@ -16,27 +16,28 @@ use crate::runtimes::graph::{GraphError, MemoryBudget};
 use crate::session::Session;
 use crate::targets::reads::Script;
 
-/// Parts of the names of the modules. A program that contains GLib itself is not recognised.
+/// Part of the name of GObject's module. A program that contains GLib itself is not recognised.
 const GOBJECT: &str = "libgobject-2.0";
 const GLIB: &str = "libglib-2.0";
 
 /// The fundamental type of objects.
 const G_TYPE_OBJECT: u64 = 80;
 
-/// Sizes of a TypeNode's block in bytes, and where `supers` may begin.
+/// Size of a TypeNode's block in bytes, and possible offsets of `supers`.
 const NODE: std::ops::RangeInclusive<u64> = 64..=1024;
 const SUPERS: std::ops::RangeInclusive<u64> = 48..=128;
 
-/// Distance of the name's quark before `supers`.
+/// Distance in bytes from the name's quark to `supers`.
 const QUARK: u64 = 32;
 
-/// Maximum depth of a type.
+/// Maximum number of parents of a type.
 const DEPTH: u64 = 32;
 
-/// Minimum size of a class structure (GObjectClass).
+/// Minimum size in bytes of a class structure (GObjectClass).
 const CLASS: u64 = 136;
 
-/// Words of the table of quarks that are checked, and its minimum size in bytes. GLib's own types are the first quarks.
+/// Number of words of the table of quarks that are checked, and its minimum size in bytes. The first quarks are GLib's
+/// own types.
 const CHECKED: usize = 40;
 const QUARKS: u64 = 2048 * 8;
 
@@ -94,7 +95,7 @@ pub(super) fn classes(
     Ok(firsts.into_iter().filter_map(|(class, of)| Some((class, name(*nodes.get(&of)?)))).collect())
 }
 
-/// The quark of a type's name, if the block is the node of an object's type.
+/// Returns the quark of a type's name, if the block is a TypeNode of an object's type.
 fn quark(memory: &ProcessMemory, start: Addr, usable: u64) -> Option<u64> {
     let word = |offset: u64| start.checked_add(offset).and_then(|at| memory.peek_u64(at).ok());
     let supers = SUPERS.step_by(8).take_while(|offset| *offset < usable).find(|at| word(*at) == Some(start.get()))?;
@@ -106,8 +107,8 @@ fn quark(memory: &ProcessMemory, start: Addr, usable: u64) -> Option<u64> {
     Some(quark)
 }
 
-/// Whether `at` is the table of quarks: the first is null, and the others are addresses in modules or blocks. The texts
-/// themselves may be in files that are not given.
+/// Whether `at` is the table of quarks: the first word is null, and the others are addresses in modules or blocks. The
+/// texts themselves may be in missing files.
 fn is_table(session: &Session<'_>, graph: &BlockGraph<'_>, at: Addr) -> bool {
     let large = graph.starting(at).is_some_and(|block| graph.usable(block) >= QUARKS);
     let bytes = if large { session.process.memory.look(at, 8 * CHECKED).ok() } else { None };
@@ -124,7 +125,7 @@ fn text(memory: &ProcessMemory, at: Addr) -> Option<String> {
     text_at(memory, Addr::new(memory.peek_u64(at).ok()?))
 }
 
-/// A name at an address: letters, digits and the like, ended by a null byte.
+/// Returns the name at an address: letters, digits and similar characters, ended by a null byte.
 fn text_at(memory: &ProcessMemory, at: Addr) -> Option<String> {
     if at.is_null() {
         return None;

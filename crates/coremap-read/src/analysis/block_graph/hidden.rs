@@ -1,5 +1,5 @@
-//! Signs that lost blocks are reached by addresses that no word of memory has: links that are XORed, and addresses that
-//! only the kernel has.
+//! Signs that lost blocks are in use although no word has their address: XORed links, and addresses that only the
+//! kernel has.
 
 use std::collections::HashSet;
 
@@ -15,17 +15,18 @@ const FEW: usize = 8;
 /// Bytes of a block that are compared.
 const BYTES: u64 = 256;
 
-/// Numbers that may be file descriptors. 0 to 2 are standard streams.
+/// Numbers that may be file descriptors. 0 to 2 are the standard streams.
 const DESCRIPTORS: std::ops::Range<u32> = 3..1 << 16;
 
 /// Functions that store an address for the kernel to return.
 const KERNEL: [&str; 3] = ["epoll_ctl", "io_uring_setup", "io_uring_queue_init"];
 
-/// C libraries, which export these functions.
+/// Prefixes of the names of C libraries, which export these functions.
 const LIBC: [&str; 4] = ["libc.so", "libc-", "ld-musl", "libc.musl"];
 
 impl Scene<'_, '_> {
-    /// Why the blocks at the start of a path may be in use, though nothing leads to them. `None` if there is no sign.
+    /// Returns the reason why the blocks at the start of a path may be in use, although nothing points at them. `None`
+    /// if there is no sign.
     pub(super) fn hidden(&self, path: u32) -> Option<String> {
         let Vertex::Block(_) = self.paths.get(path)?.first else { return None };
         let blocks: Vec<u32> = self.paths.blocks_of(path).iter().take(BLOCKS).copied().collect();
@@ -74,7 +75,7 @@ fn are_xored(starts: &[u64], words: &[u64]) -> bool {
     xored >= FEW && xored.saturating_mul(2) > all
 }
 
-/// Whether all numbers may be file descriptors, and no two are the same.
+/// Whether all numbers may be file descriptors, and are all different.
 fn are_descriptors(numbers: &[u32]) -> bool {
     let mut seen = HashSet::new();
     numbers.len() >= FEW && numbers.iter().all(|number| DESCRIPTORS.contains(number) && seen.insert(*number))
@@ -90,7 +91,7 @@ mod tests {
         let at = |i: usize| starts.get(i).copied().unwrap_or(0);
         let words: Vec<u64> = (0..40).map(|i| if i == 0 { at(1) } else { at(i - 1) ^ at(i + 1) }).collect();
         assert!(are_xored(&starts, &words));
-        // Links that are not encoded, and words that are all the same.
+        // Plain links, and words that are all the same.
         let plain: Vec<u64> = (0..40).map(|i| at(i + 1)).collect();
         assert!(!are_xored(&starts, &plain) && !are_xored(&starts, &[0; 40]));
     }

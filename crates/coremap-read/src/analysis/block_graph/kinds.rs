@@ -1,4 +1,4 @@
-//! Classes of blocks by their virtual tables or GLib's types, and text in them.
+//! Classes of blocks by their virtual tables or GLib's types, and text in blocks.
 
 use std::collections::HashMap;
 
@@ -9,31 +9,31 @@ use crate::native::last_words::class_name;
 use crate::runtimes::graph::{GraphError, MemoryBudget};
 use crate::session::Session;
 
-/// Class of slabs. What their parts leave is no block of the program.
+/// Class index of slabs. The rest of a slab beside its parts is no block of the program.
 const SLAB: u16 = 1;
 
 /// Maximum number of different first words whose class is searched.
 const FIRST_WORDS: usize = 1 << 14;
 
-/// Bytes of a block that are searched for text, and least number of characters of one.
+/// Number of bytes of a block that are searched for text, and minimum number of characters of a text.
 const SEARCHED: usize = 256;
 const TEXT: usize = 6;
 
 /// Maximum length of a text in characters.
 const KEPT: usize = 48;
 
-/// The kind of a block, by its first word.
+/// Kind of a block, by its first word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Kind {
-    /// Index of its class in [`Kinds`] plus one, or 0.
+    /// Index of its class in [`Kinds`] plus one. 0 if it has none.
     pub(super) class: u16,
-    /// Whether it begins with text.
+    /// Whether the block begins with text.
     pub(super) text: bool,
 }
 
 /// Kinds of all blocks.
 pub(super) struct Kinds {
-    /// Names of classes. `None` for an address in a module that is not proven to be a class's table.
+    /// Names of classes. `None` for slabs, and for an address in a module that is not proven to be a class's table.
     names: Vec<Option<String>>,
     /// Kind of each block.
     of: Vec<Kind>,
@@ -59,7 +59,7 @@ impl Kinds {
         };
         let classes = gobject::classes(session, graph, budget)?;
         let mut known: HashMap<u64, u16> = HashMap::new();
-        // The first is the class of slabs, which has no name.
+        // The first class is that of slabs, which has no name.
         let mut out = Kinds { names: vec![None], of: Vec::with_capacity(graph.len()) };
         for block in 0..graph.len() as u32 {
             budget.in_time_at(block as usize)?;
@@ -108,14 +108,14 @@ impl Kinds {
         self.of.get(block as usize).copied().unwrap_or_default()
     }
 
-    /// The class of a block.
+    /// Returns the class of a block.
     pub(super) fn name(&self, block: u32) -> Option<&str> {
         let class = self.of(block).class.checked_sub(1)?;
         self.names.get(usize::from(class))?.as_deref()
     }
 }
 
-/// The class whose virtual table is at `table`.
+/// Returns the class whose virtual table is at `table`.
 fn class_of(session: &Session<'_>, table: Addr) -> Option<String> {
     let by_symbol = || {
         let symbol = session.symbols().resolve_data(table)?;
@@ -124,7 +124,7 @@ fn class_of(session: &Session<'_>, table: Addr) -> Option<String> {
     class_name(&session.process.memory, table).or_else(by_symbol).map(|name| made(&name).to_owned())
 }
 
-/// The class of the object in a block of std::make_shared. Other names are returned as they are.
+/// Returns the class of the object in a block of std::make_shared. Other names are returned unchanged.
 fn made(name: &str) -> &str {
     let inner = ["std::_Sp_counted_ptr_inplace<", "std::__1::__shared_ptr_emplace<"];
     let Some(rest) = inner.iter().find_map(|start| name.strip_prefix(start)) else { return name };
@@ -140,7 +140,7 @@ fn made(name: &str) -> &str {
     end.and_then(|end| rest.get(..end)).unwrap_or(name)
 }
 
-/// Whether a word is text: four printable characters or more, and zeros behind them.
+/// Whether a word is text: at least four printable characters, then only zeros.
 fn is_text(word: &[u8; 8]) -> bool {
     let printable = word.iter().take_while(|byte| is_printable(**byte)).count();
     printable >= 4 && word.iter().skip(printable).all(|byte| *byte == 0)
@@ -157,7 +157,7 @@ pub(super) fn text(memory: &ProcessMemory, graph: &BlockGraph<'_>, block: u32) -
     let mut best: &[u8] = &[];
     for run in bytes.split(|byte| !(b' '..0x7f).contains(byte)) {
         let offset = run.as_ptr() as usize - bytes.as_ptr() as usize;
-        // A word that is an address, whose low bytes happen to be printable.
+        // The low bytes of an address may be printable by chance.
         let is_address = run.len() < 8
             && crate::bytes::u64_at(&bytes, offset & !7).is_some_and(|word| memory.readable(Addr::new(word), 1) > 0);
         let mut distinct = [false; 256];
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_word_is_text_if_all_of_it_is() {
         assert!(is_text(b"buoy-ses") && is_text(b"abcd\0\0\0\0"));
-        // The low bytes of an address in a heap.
+        // The low bytes of a heap address.
         assert!(!is_text(&[0x41, 0x42, 0x43, 0x44, 0x55, 0x55, 0, 1]) && !is_text(b"ab\0\0\0\0\0\0"));
     }
 

@@ -1,22 +1,22 @@
-//! Blocks that no root leads to: trees with one block at the top, and cycles of blocks that only lead to each other.
+//! Blocks that no root reaches: trees with one block at the top, and cycles of blocks that only point at each other.
 
 use crate::analysis::block_graph::BlockGraph;
 use crate::runtimes::graph::{GraphError, MemoryBudget};
 
-/// The first block of a group that nothing leads to from outside.
+/// The first block of a lost group. No block outside of the group points at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) block: u32,
-    /// Whether other blocks of the group lead to it.
+    /// Whether other blocks of the group point at it.
     pub(super) cycle: bool,
 }
 
 const NONE: u32 = u32::MAX;
 
-/// Finds the groups: strongly connected blocks that no other lost block leads to. `is_typed`: whether a block's class is
-/// known. Such a block represents its cycle.
+/// Finds the groups: strongly connected blocks at which no other lost block points. `is_typed`: whether a block's class
+/// is known. Such a block represents its cycle.
 ///
-/// Linear in blocks and words. Five tables of 4 bytes per block, if any block is lost.
+/// Linear in blocks and words. If any block is lost, this needs five tables of 4 bytes per block.
 ///
 /// # Errors
 /// [`GraphError::OutOfTime`]
@@ -79,7 +79,7 @@ impl Components {
             return Ok(out);
         }
         out.of = vec![NONE; lost.len()];
-        // Number in the order of the search, and lowest number that is reached. 0: not seen.
+        // Index of each block in the search, and the lowest index that it reaches. 0: not visited.
         let (mut numbers, mut lowest) = (vec![0_u32; lost.len()], vec![0_u32; lost.len()]);
         let mut next = 0_u32;
         let mut members: Vec<u32> = Vec::new();
@@ -87,7 +87,7 @@ impl Components {
             if numbers.get(first as usize) != Some(&0) {
                 continue;
             }
-            // Blocks, each with the number of its words that are not followed yet.
+            // Blocks on the search path, each with the index of its next word to follow.
             let mut stack: Vec<(u32, usize)> = Vec::new();
             let mut enter = Some(first);
             loop {
@@ -108,7 +108,7 @@ impl Components {
                     let Some(to) = to else { continue };
                     match numbers.get(to as usize).copied().unwrap_or(NONE) {
                         0 => enter = Some(to),
-                        // Still in a component that is not complete.
+                        // The block is in a component that is not complete yet.
                         number if out.of.get(to as usize) == Some(&NONE) => lower(&mut lowest, block, number),
                         _ => {}
                     }

@@ -1,35 +1,36 @@
-//! The graph of malloc's blocks: which block leads to which, what holds each of them, and which blocks are lost.
+//! The graph of malloc's blocks: which block points at which, what retains each of them, and which blocks are lost.
 //!
-//! Any word whose value is inside a block may be a pointer. A block is lost only if no such word leads to it. A holder
-//! needs more care, because one word that is left over would change it. So only two kinds of words count: those that
-//! lead to the start of a block, and those that lead to an inner offset that is common for blocks of that size.
+//! Any word whose value is inside a block may be a pointer. A block is lost only if no such word points at it. To find
+//! a holder needs more care, because a single stale word would change it. So only two kinds of words count: words that
+//! point at the start of a block, and words that point at an inner offset that is common for blocks of that size.
 //!
-//! [`native_holders`] and [`with_block_owners`] read the graph once, and all results come from it. Every pass is linear in blocks and words and
-//! ends at the time limit. The numbers of both are limited (`limits::MAX_GRAPH_BLOCKS`), and so are the steps of all
-//! proofs of containers. [`ring`] needs no graph: it follows single lists.
+//! [`native_holders`] and [`with_block_owners`] read the graph once, and all results come from it. Every pass is linear
+//! in blocks and words, and ends at the time limit. The numbers of blocks and words are limited
+//! (`limits::MAX_GRAPH_BLOCKS`), and so are the steps of all proofs of containers. [`ring`] needs no graph: it follows
+//! single lists.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `edges` | words of blocks that lead to blocks |
+//! | `edges` | words of blocks that point at blocks |
 //! | `slabs` | blocks that GLib cuts into parts |
-//! | `roots` | words outside of blocks that lead to them, in groups with a name |
+//! | `roots` | words outside of blocks that point at them, in groups with a name |
 //! | `containers` | containers of C++, Rust and C, proven by their own fields |
-//! | `owners` | dominators: which block or root holds which blocks |
-//! | `paths` | blocks that are reached alike, as one |
-//! | `lost` | blocks that no root leads to |
+//! | `owners` | dominators: which block or root retains which blocks |
+//! | `paths` | blocks with the same path, merged |
+//! | `lost` | blocks that no root reaches |
 //! | `scene` | the graph with all of these |
 //! | `gobject`, `dyn_tables` | classes of GLib's objects, and of Rust's trait objects |
 //! | `hidden` | signs that lost blocks are in use |
 //! | `kinds` | classes of blocks, and text in them |
-//! | `chain` | the way from a holder to its elements |
-//! | `names`, `contents` | names of holders, and descriptions of blocks that are reached alike |
+//! | `chain` | the path from a holder to its elements |
+//! | `names`, `contents` | names of holders, and descriptions of blocks with the same path |
 //! | `stacks` | stacks of threads, each unwound once |
 //! | `facts` | the results, and how they are found |
 //! | `block_owners` | type, container and holder of single blocks |
 //! | `retained` | bytes that each block and root retains |
 //! | `rows` | results as rows of reports |
-//! | `rings` | rings of blocks that a running thread may follow for ever |
-//! | `pins` | blocks in use that keep free memory in pieces |
+//! | `rings` | rings of blocks that a running thread may follow forever |
+//! | `pins` | used blocks that fragment free memory |
 
 mod block_owners;
 mod chain;
@@ -86,7 +87,7 @@ fn too_many(session: &Session<'_>, limit: usize, of: &str) {
     session.process.diag.note(WarningCode::Limit, text);
 }
 
-/// A graph whose nodes are the used blocks, by number, and behind them the parts of slabs.
+/// A graph whose nodes are the used blocks, followed by the parts of slabs. Nodes are numbered.
 struct BlockGraph<'a> {
     blocks: &'a Blocks,
     numbers: BlockNumbers,
@@ -155,13 +156,13 @@ impl<'a> BlockGraph<'a> {
         self.starts.len()
     }
 
-    /// The used block that contains an address.
+    /// Returns the used block that contains an address.
     fn at(&self, at: Addr) -> Option<u32> {
         let block = self.numbers.of(self.blocks.used_at(at, 0)?)?;
         Some(self.slabs.part(block, at))
     }
 
-    /// The used block that begins at an address.
+    /// Returns the used block that begins at an address.
     fn starting(&self, at: Addr) -> Option<u32> {
         self.at(at).filter(|block| self.start(*block) == at)
     }
@@ -174,7 +175,7 @@ impl<'a> BlockGraph<'a> {
         self.lens.get(block as usize).copied().unwrap_or(0).into()
     }
 
-    /// Size of the block's chunk in bytes.
+    /// Returns the size of the block's chunk in bytes.
     fn size(&self, block: u32) -> u64 {
         u64::from(self.sizes.get(block as usize).copied().unwrap_or(0)).saturating_mul(UNIT)
     }

@@ -1,4 +1,4 @@
-//! Names of holders of blocks: variables, thread-local variables and locals of functions.
+//! Names of blocks' holders: variables, thread-local variables and locals of functions.
 
 use crate::addr::Addr;
 use crate::analysis::block_graph::facts::SameKey;
@@ -10,7 +10,8 @@ use crate::native::thread_local;
 use crate::report::{NativeRootKind, NativeRootRow};
 
 impl Scene<'_, '_> {
-    /// The key that one variable has in all threads: its distance from the thread pointer, or its function and frame.
+    /// Returns a key that is the same for one variable in all threads: its distance from the thread pointer, or its
+    /// function and frame.
     pub(super) fn same_key(&self, group: &RootGroup) -> Option<SameKey> {
         match group.place {
             RootPlace::Tls(tid) => {
@@ -26,7 +27,7 @@ impl Scene<'_, '_> {
         }
     }
 
-    /// The program's thread-local variable at an address, and the offset in it.
+    /// Returns the program's thread-local variable at an address, and the offset in it.
     fn thread_local(&self, tid: u32, at: Addr) -> Option<String> {
         let below = self.session.thread(tid)?.thread_pointer?.checked_since(at)?;
         let (name, offset) = thread_local(self.session.process, below)?;
@@ -34,7 +35,7 @@ impl Scene<'_, '_> {
         Some(format!("{}{offset}", printable(&name)))
     }
 
-    /// A root with its name.
+    /// Returns a root with its name.
     pub(super) fn name_of(&self, group: &RootGroup) -> NativeRootRow {
         match group.place {
             RootPlace::Data(module) => self.variable(group.at, module),
@@ -73,7 +74,7 @@ impl Scene<'_, '_> {
         }
     }
 
-    /// A variable of a module with the offset in it, or the position in its section.
+    /// Returns a variable of a module with the offset in it, or else the position in its section.
     fn variable(&self, at: Addr, module: u32) -> NativeRootRow {
         let of = self.session.process.modules.get(module as usize);
         let symbol = self.session.symbols().resolve_data(at).filter(|symbol| symbol.sized);

@@ -1,9 +1,9 @@
-//! Dominators: which block or root holds which blocks. Data comes before stacks, starts before inner addresses, and a
-//! container before other words that lead to its nodes.
+//! Dominators: which block or root retains which blocks. Data takes precedence over stacks, pointers to starts over
+//! inner ones, and a container over other words that point at its nodes.
 //!
-//! Five passes over all words, each linear: four mark what roots reach by words of different strength, and one finds the
-//! dominators. At most three tables of 4 bytes and three of one byte per block are in memory, beside the
-//! dominators' own.
+//! There are five linear passes over all words. Four mark what roots reach by words of different strength. The last
+//! finds the dominators. Memory: at most three tables of 4 bytes and three of one byte per block, besides the tables of
+//! the dominator search.
 
 use crate::analysis::block_graph::BlockGraph;
 use crate::analysis::block_graph::containers::{Container, Prover};
@@ -12,10 +12,10 @@ use crate::analysis::block_graph::lost::{self, Head};
 use crate::analysis::block_graph::roots::{RootGroup, RootWord};
 use crate::runtimes::graph::{Below, GraphError, MemoryBudget, PlainGraph};
 
-/// Minimum number of nodes of a container that own them.
+/// Minimum number of nodes of a container that owns its nodes.
 const OWNED: usize = 64;
 
-/// Marks a block that no container has.
+/// Marks a block that is in no container.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 /// A vertex of the dominator tree.
@@ -33,11 +33,11 @@ pub(super) struct Owners {
     groups: u32,
     /// Vertices in preorder.
     order: Vec<u32>,
-    /// Index in `order` of each one's dominator.
+    /// Index in `order` of each vertex's dominator.
     up: Vec<u32>,
-    /// Groups of blocks that no root leads to.
+    /// Groups of blocks that no root reaches.
     pub(super) heads: Vec<Head>,
-    /// The group that led to each block first, by strong words. `u32::MAX`: none.
+    /// The first group that reached each block by strong words. `u32::MAX`: none.
     pub(super) first: Vec<u32>,
     /// Nodes of containers.
     pub(super) containers: Contained,
@@ -48,13 +48,13 @@ impl Owners {
         self.order.len()
     }
 
-    /// The vertex at an index of the preorder, and the index of its dominator.
+    /// Returns the vertex at an index of the preorder, and the index of its dominator.
     pub(super) fn at(&self, index: usize) -> (Vertex, usize) {
         let vertex = self.order.get(index).copied().unwrap_or(0);
         (self.vertex(vertex), self.up.get(index).map_or(0, |up| *up as usize))
     }
 
-    /// The vertices below each one, by index of the preorder.
+    /// Returns the vertices below each vertex, by index of the preorder.
     ///
     /// # Errors
     /// [`GraphError`]
@@ -97,7 +97,7 @@ impl Owners {
         spread(graph, steady(), &is_strong, &strong, &mut first, budget)?;
         let by_data = has_group(&first);
         spread(graph, all(), &is_strong, &strong, &mut first, budget)?;
-        // A block that any word leads to is not lost.
+        // A block at which any word points is not lost.
         let lost: Vec<bool> = {
             let mut any = nobody();
             spread(graph, all(), &|_, _| true, &|_| true, &mut any, budget)?;
@@ -113,11 +113,11 @@ impl Owners {
             let is_pointer = match lead {
                 _ if is(&lost, from) => is(&lost, to),
                 Lead::Start => true,
-                // If words lead to the start of a block, these hold it. Others only refer to it.
+                // If words point at the start of a block, only they retain it. Inner pointers only refer to it.
                 Lead::Inner => !is(&owned, to),
                 Lead::Weak => !has_first(to),
             };
-            // What data reaches is not held by blocks that only a stack leads to.
+            // A block that data reaches is not retained by blocks that only a stack reaches.
             let of_stack = is(&by_data, to) && !is(&by_data, from) && !is(&lost, from);
             is_pointer
                 && !of_stack
@@ -134,7 +134,7 @@ impl Owners {
         let group_vertex = |group: u32| blocks.saturating_add(group).saturating_add(1);
         let lost_vertex = group_vertex(count);
         let mut plain = PlainGraph::default();
-        // The root leads to all groups, and to the vertex of lost blocks.
+        // The root is connected to all groups, and to the vertex of lost blocks.
         plain.add((0..count).map(group_vertex).chain([lost_vertex]));
         for block in 0..blocks {
             let edges = graph.edges.of(block).filter(|(_, to, lead)| keep(block, *to, *lead));
@@ -151,8 +151,8 @@ impl Owners {
     }
 }
 
-/// Sets the group that leads to each block first, over words that both filters select. Blocks that have a group keep it,
-/// and are not followed.
+/// Sets the first group that reaches each block, over words that both filters select. A block that has a group already
+/// keeps it, and is not followed.
 ///
 /// # Errors
 /// [`GraphError::OutOfTime`]
@@ -189,15 +189,16 @@ fn spread<'g>(
     Ok(())
 }
 
-/// Maximum number of blocks that roots lead to in which containers are searched, and their largest size in bytes.
+/// Maximum number of directly rooted blocks in which containers are searched, and maximum size of such a block in
+/// bytes.
 const HOLDERS: usize = 1024;
 const HOLDER_BYTES: u64 = 1024;
 
-/// Blocks that are nodes of containers. Other words that lead to nodes, as in iterators, hold nothing.
+/// Blocks that are nodes of containers. Other words that point at nodes, as in iterators, do not retain them.
 pub(super) struct Contained {
     /// Index in `all` of each block's container.
     of: Vec<u32>,
-    /// Containers, each with its owner: the group with it, or the number of groups plus the number of the block with it.
+    /// Containers, each with its owner: the index of a group, or the number of groups plus the index of a block.
     all: Vec<(u32, Container)>,
 }
 
@@ -223,7 +224,7 @@ impl Contained {
             let found = (0..graph.usable(holder)).step_by(8).filter_map(|offset| prover.at(start.checked_add(offset)?));
             for container in found {
                 let nodes = prover.nodes(&container);
-                // A node of a container is no holder of the others.
+                // One node of a container is not the holder of the other nodes.
                 if nodes.len() >= OWNED && !nodes.contains(&holder) {
                     out.add(count.saturating_add(holder), &container, &nodes);
                 }
@@ -232,7 +233,7 @@ impl Contained {
         out
     }
 
-    /// Sets the container of nodes that have none.
+    /// Sets the container of nodes that are in no other one.
     fn add(&mut self, owner: u32, container: &Container, nodes: &[u32]) {
         let index = u32::try_from(self.all.len()).unwrap_or(NOBODY);
         self.all.push((owner, container.clone()));
@@ -247,12 +248,12 @@ impl Contained {
         self.all.get(self.of.get(block as usize).copied()? as usize)
     }
 
-    /// The owner of a node. [`NOBODY`] if the block is no node.
+    /// Returns the owner of a node. [`NOBODY`] if the block is no node.
     fn owner(&self, block: u32) -> u32 {
         self.at(block).map_or(NOBODY, |(owner, _)| *owner)
     }
 
-    /// The container that a block is a node of.
+    /// Returns the container in which a block is a node.
     pub(super) fn container(&self, block: u32) -> Option<&Container> {
         self.at(block).map(|(_, container)| container)
     }

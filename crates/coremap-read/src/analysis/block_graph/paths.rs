@@ -1,4 +1,4 @@
-//! Blocks that are reached alike, as one: the dominator tree with one path for equal blocks below equal ones.
+//! The dominator tree with equal blocks merged: one path for all equal blocks below equal blocks.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -12,16 +12,16 @@ use crate::runtimes::graph::{GraphError, MemoryBudget};
 /// Maximum number of paths.
 const PATHS: usize = 1 << 18;
 
-/// Maximum number of paths upward that are compared with a block. Nodes of a list or tree are below each other.
+/// Maximum number of paths above a block that are compared with it. Nodes of a list or tree are below each other.
 const UPWARD: usize = 64;
 
 /// Maximum number of words of a block that are compared.
 const COMPARED: usize = 12;
 
-/// Blocks of this usable size and more without a class are tables or buffers, which differ in their words.
+/// Minimum usable size in bytes of a block without a class that counts as a table or buffer. Their words differ.
 const WIDE: u64 = 1024;
 
-/// The properties that equal blocks share.
+/// Properties that equal blocks have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Block(u64, Kind),
@@ -29,36 +29,36 @@ enum Key {
     Lost,
 }
 
-/// Equal blocks.
+/// Equal blocks with equal blocks above them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
     pub(super) parent: u32,
     pub(super) first: Vertex,
     /// Number of blocks.
     pub(super) count: u64,
-    /// Bytes of these blocks and of those below them.
+    /// Bytes of these blocks and of blocks below them.
     pub(super) bytes: u64,
-    /// Number of these blocks and of those below them.
+    /// Number of these blocks and of blocks below them.
     pub(super) blocks: u64,
 }
 
-/// All paths. The root is the first.
+/// All paths. The root has index 0.
 pub(super) struct Paths {
     pub(super) all: Vec<Path>,
-    /// Children of each path, those with most bytes first.
+    /// Children of each path, most bytes first.
     pub(super) children: Vec<Vec<u32>>,
     /// Path of each block. 0: none.
     pub(super) of_block: Vec<u32>,
     /// The group at the start of each path. `None` if several roots lead to it.
     pub(super) group: Vec<Option<u32>>,
-    /// Whether no root leads to each path.
+    /// Whether each path is lost: no root reaches it.
     pub(super) lost: Vec<bool>,
-    /// End index in the list of each path's blocks, and all blocks by path.
+    /// Two lists: the end index of each path's blocks in the second list, and all blocks by path.
     by_path: OnceCell<(Vec<u32>, Vec<u32>)>,
 }
 
 impl Paths {
-    /// Merges equal blocks below equal ones.
+    /// Merges equal blocks below equal blocks.
     ///
     /// # Errors
     /// [`GraphError::OutOfTime`]
@@ -131,7 +131,7 @@ impl Paths {
         Ok(out)
     }
 
-    /// The path above a block whose blocks it equals.
+    /// Returns the path above a block to which the block itself belongs, since it equals that path's blocks.
     fn upward(
         &self,
         graph: &BlockGraph<'_>,
@@ -156,7 +156,7 @@ impl Paths {
         None
     }
 
-    /// Adds the sums of each path to its parent. A path's number is higher than its parent's.
+    /// Adds the sums of each path to its parent. A path's index is higher than its parent's.
     fn add_up(&mut self) {
         self.children = vec![Vec::new(); self.all.len()];
         for at in (1..self.all.len()).rev() {
@@ -178,7 +178,7 @@ impl Paths {
         self.all.get(path as usize)
     }
 
-    /// The blocks of a path, by address.
+    /// Returns the blocks of a path, by address.
     pub(super) fn blocks_of(&self, path: u32) -> &[u32] {
         let (ends, blocks) = self.by_path.get_or_init(|| {
             let mut next: Vec<u32> = vec![0; self.all.len().saturating_add(1)];
@@ -203,7 +203,7 @@ impl Paths {
             }
             (next, blocks)
         });
-        // After the pass, each entry is the end of its path.
+        // After this pass, each entry is the end of its path's blocks.
         let end = ends.get(path as usize).map_or(0, |end| *end as usize);
         let from = path.checked_sub(1).and_then(|before| ends.get(before as usize)).map_or(0, |end| *end as usize);
         blocks.get(from..end).unwrap_or_default()
@@ -218,10 +218,10 @@ fn is_wide(graph: &BlockGraph<'_>, kinds: &Kinds, block: u32) -> bool {
     graph.usable(block) > WIDE && kinds.of(block).class == 0
 }
 
-/// Whether two blocks of one size may be of one sort: they have pointers at a common place, which lead to blocks of
-/// similar size. A table and its elements may have the same size.
+/// Whether two blocks of one size may be of the same kind: both have pointers at the same offset to blocks of similar
+/// size. Otherwise they may be, for example, a table and its element.
 fn are_alike(graph: &BlockGraph<'_>, a: u32, b: u32) -> bool {
-    // The highest index is not one position.
+    // The highest index stands for several positions.
     let known = |(at, ..): &(u16, u32, Lead)| *at < Edges::LAST_WORD;
     let words = |block: u32| {
         graph.edges.of(block).filter(known).take(COMPARED).map(|(at, to, _)| (at, graph.usable(to).max(1)))

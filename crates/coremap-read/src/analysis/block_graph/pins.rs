@@ -1,4 +1,4 @@
-//! Blocks in use that keep malloc's free memory in pieces.
+//! Used blocks that fragment malloc's free memory.
 
 use std::collections::BTreeMap;
 
@@ -6,38 +6,38 @@ use crate::addr::Addr;
 use crate::analysis::block_graph::scene::Scene;
 use crate::native::malloc::{Chunk, State, split};
 
-/// Minimum of free bytes for a search, and their minimum share of malloc's memory in percent.
+/// Minimum number of free bytes for a search, and their minimum share of malloc's memory in percent.
 const FREE: u64 = 8 << 20;
 const SHARE: u64 = 40;
 
-/// Minimum size of a free piece in bytes.
+/// Minimum size of a free range in bytes.
 const PIECE: u64 = 256;
 
-/// Minimum number of blocks directly behind such pieces for a result.
+/// Minimum number of blocks directly after such ranges for a result.
 const PINS: u64 = 16;
 
 /// Maximum number of blocks whose holder is searched.
 const ASKED: usize = 200;
 
-/// Maximum number of blocks to choose from, per part of the heap.
+/// Maximum number of candidate blocks, per part of the heap.
 const KEPT: usize = 1 << 16;
 
 /// Maximum number of different sizes that are counted, per part of the heap.
 const SIZES: usize = 1024;
 
-/// Used blocks directly behind free pieces.
+/// Used blocks directly after free ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PinFact {
-    /// Free bytes in pieces, and how many pieces.
+    /// Free bytes in these ranges, and number of ranges.
     pub free: u64,
     pub pieces: u64,
-    /// Number of the blocks, and their most frequent size with its number.
+    /// Number of the blocks, their most frequent size in bytes, and how many have it.
     pub blocks: u64,
     pub size: u64,
     pub alike: u64,
-    /// The most frequent holder of a sample of the blocks, with its share of the sample in percent.
+    /// The most frequent holder in a sample of the blocks, with its share of the sample in percent.
     pub holder: Option<(String, u64)>,
-    /// Text in one of them.
+    /// Text in one of the blocks.
     pub text: Option<String>,
 }
 
@@ -53,7 +53,7 @@ struct Share {
     kept: Vec<Addr>,
 }
 
-/// Finds the blocks. `None` if malloc has not much free, or most of it at the end.
+/// Finds the blocks. `None` if malloc has little free memory, or most of it at the end.
 pub(super) fn find(scene: &Scene<'_, '_>) -> Option<PinFact> {
     let session = scene.session;
     let malloc = session.malloc();

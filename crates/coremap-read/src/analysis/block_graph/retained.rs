@@ -1,4 +1,4 @@
-//! Bytes that each malloc block and each root retains: those of all blocks below it in the dominator tree.
+//! Bytes that each malloc block and each root retains: the sum of all blocks below it in the dominator tree.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -19,9 +19,9 @@ const NONE: u32 = u32::MAX;
 
 /// Retained bytes by vertex of the dominator tree.
 pub(super) struct Sums {
-    /// By index of the preorder.
+    /// Bytes by index of the preorder.
     retained: Vec<u64>,
-    /// Index of each block.
+    /// Index of each block in the preorder.
     index: Vec<u32>,
 }
 
@@ -30,7 +30,7 @@ impl Sums {
         let owners = scene.owners;
         let mut retained = vec![0_u64; owners.len()];
         let mut index = vec![NONE; scene.graph.len()];
-        // A vertex comes after its dominator.
+        // In this order, a vertex comes before its dominator.
         for at in (1..owners.len()).rev() {
             let (vertex, up) = owners.at(at);
             if let Vertex::Block(block) = vertex {
@@ -57,7 +57,7 @@ impl Sums {
         self.index.get(block as usize).copied().filter(|at| *at != NONE).map(|at| at as usize)
     }
 
-    /// What is directly above a block in the dominator tree. `None` if the block has no vertex.
+    /// Returns the vertex directly above a block in the dominator tree. `None` if the block has no vertex.
     pub(super) fn above(&self, scene: &Scene<'_, '_>, block: u32) -> Option<Vertex> {
         let (_, up) = scene.owners.at(self.index_of(block)?);
         Some(scene.owners.at(up).0)
@@ -81,7 +81,7 @@ pub struct RetainedRoots {
     pub kind: String,
     /// Number of roots that retain blocks.
     pub count: u64,
-    /// Bytes that one of them alone retains.
+    /// Bytes that single roots of this kind retain alone.
     pub retained: u64,
 }
 
@@ -94,7 +94,7 @@ pub struct RetainedClass {
     pub table: Addr,
     /// The blocks.
     pub own: ChunkSum,
-    /// Bytes that they retain. Where blocks of the class retain each other, only the outermost counts.
+    /// Bytes that the blocks retain. If blocks of the class retain each other, only the outermost counts.
     pub retained: u64,
 }
 
@@ -106,13 +106,13 @@ pub struct RetainedBlock {
     /// Bytes of the chunk.
     pub size: u64,
     pub retained: u64,
-    /// Whether no root leads to it.
+    /// Whether no root reaches it.
     pub lost: bool,
-    /// The block that retains it.
+    /// The block that directly retains it.
     pub dominator: Option<Addr>,
-    /// Offset of the word in that block that leads to it. `None` if other blocks are between them.
+    /// Offset of the word in the dominator that points at the block. `None` if other blocks are between them.
     pub word: Option<u64>,
-    /// The root that retains it, if no block does.
+    /// The root that directly retains it, if no block does, and the root's address.
     pub root: Option<(NativeRootRow, Addr)>,
 }
 
@@ -121,7 +121,7 @@ impl<'a, 's, 'p> NativeRetained<'a, 's, 'p> {
         NativeRetained { scene, sums }
     }
 
-    /// Blocks that roots reach, and blocks that no root reaches.
+    /// Returns the sums of blocks that roots reach, and of blocks that no root reaches.
     pub fn totals(&self) -> (ChunkSum, ChunkSum) {
         let (mut held, mut lost) = (ChunkSum::default(), ChunkSum::default());
         for block in 0..self.scene.graph.len() as u32 {
@@ -136,7 +136,7 @@ impl<'a, 's, 'p> NativeRetained<'a, 's, 'p> {
         self.scene.paths.lost.get(path as usize).copied().unwrap_or(false)
     }
 
-    /// Roots by kind, in the order in which they count.
+    /// Returns the roots by kind, in the order of precedence.
     pub fn roots(&self) -> Vec<RetainedRoots> {
         let mut sums: HashMap<&str, RetainedRoots> = HashMap::new();
         let order = ["Variables", "Thread-local variables", "Other memory", "Stacks", "Registers"];
@@ -160,7 +160,7 @@ impl<'a, 's, 'p> NativeRetained<'a, 's, 'p> {
         order.iter().filter_map(|kind| sums.remove(kind)).collect()
     }
 
-    /// What the block is: its class, or its size.
+    /// Returns the class of a block, or its size.
     fn name(&self, block: u32) -> String {
         match self.scene.kinds.name(block) {
             Some(class) => printable(class).into_owned(),
@@ -175,7 +175,7 @@ impl<'a, 's, 'p> NativeRetained<'a, 's, 'p> {
         (kind, if self.scene.kinds.name(block).is_some() { 0 } else { self.scene.graph.size(block) })
     }
 
-    /// The block whose dominator is at an index of the preorder, if that is a block too.
+    /// Returns the block at an index of the preorder, if its dominator is a block too.
     fn block_at(&self, index: usize) -> Option<u32> {
         match self.scene.owners.at(index).0 {
             Vertex::Block(block) => Some(block),
@@ -183,8 +183,8 @@ impl<'a, 's, 'p> NativeRetained<'a, 's, 'p> {
         }
     }
 
-    /// Classes by retained bytes, largest first. `within`: only blocks that this one retains. What a block retains counts
-    /// once for its class, however many of the class are above it.
+    /// Returns classes by retained bytes, largest first. `within`: only blocks that this block retains. Retained bytes
+    /// count once per class, even if several blocks of the class are above each other.
     ///
     /// # Errors
     /// [`GraphError`]
@@ -196,7 +196,7 @@ impl<'a, 's, 'p> NativeRetained<'a, 's, 'p> {
         let below = self.scene.owners.below(&room(self.scene.session))?;
         let mut ids: HashMap<(Kind, u64), usize> = HashMap::new();
         let mut classes: Vec<OpenClass> = Vec::new();
-        // Vertices to enter, and classes to close when all that is below a vertex was visited.
+        // Steps: vertices to enter, and classes to close after everything below a vertex was visited.
         let mut steps: Vec<Step> = below.at(from.unwrap_or(0)).iter().map(|to| Step::Enter(*to)).collect();
         while let Some(step) = steps.pop() {
             let index = match step {
@@ -232,8 +232,8 @@ impl<'a, 's, 'p> NativeRetained<'a, 's, 'p> {
         Ok(out)
     }
 
-    /// The blocks that retain most, largest first, without blocks that one of the same kind retains. `within`: only
-    /// blocks that this one retains immediately.
+    /// Returns the blocks that retain most, largest first. A block that another one of its kind retains is left out.
+    /// `within`: only blocks that this block directly retains.
     pub fn blocks(&self, most: usize, within: Option<Addr>) -> Vec<RetainedBlock> {
         let within = within.and_then(|at| self.sums.index_of(self.scene.graph.at(at)?));
         let mut top: Vec<(u64, usize)> = Vec::new();
@@ -257,7 +257,7 @@ impl<'a, 's, 'p> NativeRetained<'a, 's, 'p> {
         top.into_iter().filter_map(|(_, index)| Some(self.row(self.block_at(index)?))).collect()
     }
 
-    /// A block with what retains it.
+    /// Returns a block with what retains it.
     pub fn block(&self, at: Addr) -> Option<RetainedBlock> {
         Some(self.row(self.scene.graph.at(at)?))
     }
@@ -294,13 +294,13 @@ fn cut(top: &mut Vec<(u64, usize)>, most: usize) {
     top.truncate(most);
 }
 
-/// A class while the tree is visited.
+/// Sums of a class while the tree is visited.
 struct OpenClass {
-    /// One of its blocks.
+    /// One of the class's blocks.
     block: u32,
     own: ChunkSum,
     retained: u64,
-    /// Number of its blocks on the path to the vertex that is visited.
+    /// Number of the class's blocks on the path to the current vertex.
     open: u32,
 }
 

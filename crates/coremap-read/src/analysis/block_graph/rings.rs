@@ -1,4 +1,4 @@
-//! Rings of blocks that a running thread may follow for ever.
+//! Rings of blocks that a running thread may follow forever.
 
 use crate::addr::Addr;
 use crate::memory::Memory;
@@ -7,7 +7,7 @@ use crate::phase::Phase;
 use crate::session::Session;
 use crate::targets::Thread;
 
-/// Bytes of a block in which a link is searched.
+/// Number of bytes of a block that are searched for a link.
 const LINKS: u64 = 64;
 
 /// Maximum number of blocks that are followed per link, and per thread.
@@ -19,13 +19,13 @@ const ALL_BLOCKS: usize = 16 * BLOCKS;
 pub struct Ring {
     /// Number of blocks in it.
     pub blocks: u64,
-    /// Usable bytes of one.
+    /// Usable bytes of each block.
     pub size: u64,
-    /// Offset of the word that leads to the next one.
+    /// Offset of the word that points at the next block.
     pub link: u64,
 }
 
-/// Finds a ring that a register of the thread leads into. Every word of a block may be the link.
+/// Finds a ring to which a register of the thread points. Every word of a block may be the link.
 pub fn ring(session: &Session<'_>, thread: &Thread) -> Option<Ring> {
     let (_, blocks) = session.blocks();
     let memory = &session.process.memory;
@@ -38,7 +38,7 @@ pub fn ring(session: &Session<'_>, thread: &Thread) -> Option<Ring> {
     values.into_iter().map(Addr::new).filter_map(starting).find_map(|first| {
         let size = first.range.len();
         (0..LINKS.min(size)).step_by(8).find_map(|link| {
-            // Equal blocks: a pointer to something else and back is no list.
+            // Only follow pointers to equal blocks: a pointer to something else and back is no list.
             let after = |at: Addr| {
                 let next = Addr::new(arch.address_in(memory.peek_u64(at.checked_add(link)?).ok()?));
                 starting(next).filter(|block| block.range.len() == size).map(|_| next)

@@ -1,4 +1,4 @@
-//! Words outside of blocks that lead to them, in groups: a container's header, a variable, a word.
+//! Words outside of blocks that point at them, in groups: a container's header, a variable, a word.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ use crate::progress::Progress;
 use crate::runtimes::graph::{GraphError, MemoryBudget};
 use crate::session::Session;
 
-/// The location of a root. Those that come first count first: blocks that data holds are not held by a copy on a stack.
+/// Location of a root, in the order of precedence. A block that data retains is not retained by a copy on a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum RootPlace {
     /// Variables of a module, by its index.
     Data(u32),
     /// Thread-local variables of a thread.
     Tls(u32),
-    /// A mapping that is not malloc's, by its start.
+    /// A mapping that is not malloc's, by its start address.
     Mapping(Addr),
     /// The stack of a thread.
     Stack(u32),
@@ -34,13 +34,13 @@ pub(super) enum RootPlace {
 }
 
 impl RootPlace {
-    /// Whether it may have copies of pointers that other roots have.
+    /// Whether it may only have copies of pointers in other roots.
     pub(super) fn is_passing(self) -> bool {
         matches!(self, RootPlace::Stack(_) | RootPlace::Registers(_))
     }
 }
 
-/// A word that leads to a block.
+/// A word that points at a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RootWord {
     pub(super) at: Addr,
@@ -48,7 +48,7 @@ pub(super) struct RootWord {
     pub(super) lead: Lead,
 }
 
-/// Words of one holder.
+/// Words of one holder, such as a variable.
 #[derive(Clone, Debug)]
 pub(super) struct RootGroup {
     pub(super) place: RootPlace,
@@ -58,15 +58,15 @@ pub(super) struct RootGroup {
     pub(super) container: Option<Container>,
 }
 
-/// Maximum number of bytes in a stack's mapping that are taken for thread-local variables, below the thread pointer,
-/// and for the thread's control block, above it.
+/// Maximum number of bytes in a stack's mapping that count as thread-local variables (below the thread pointer) and as
+/// the thread's control block (above it).
 const TLS_BELOW: u64 = 64 << 10;
 const TLS_ABOVE: u64 = 2304;
 
-/// Minimum number of words of one mapping to be one group.
+/// Minimum number of words of one mapping that are merged into one group.
 const BULK: usize = 64;
 
-/// Maximum number of words outside of blocks that are grouped one by one. Beyond it, each location is one group.
+/// Maximum number of words outside of blocks that are grouped singly. With more, each location is one group.
 const SINGLE: usize = 1 << 20;
 
 /// Finds the groups. `None` if there are too many words, or the time is up.
@@ -130,17 +130,18 @@ pub(super) fn find(
     Some(out)
 }
 
-/// The word at `at` with the value `value`. `None` if it does not lead to a block.
+/// Returns the word at `at` with the value `value`. `None` if it does not point at a block.
 fn word(graph: &BlockGraph<'_>, at: Addr, value: Addr) -> Option<RootWord> {
     let to = graph.at(value)?;
     let inside = value.checked_since(graph.start(to)).and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX);
-    // The last word of a chunk is also the first of the next one. If that one is free, malloc's lists lead there.
+    // The last word of a chunk is also the first word of the next chunk. If the next chunk is free, malloc's lists
+    // point there.
     let is_last = inside > 0 && u64::from(inside).saturating_add(8) >= graph.usable(to);
     let lead = if is_last { Lead::Weak } else { graph.edges.lead(to, inside, &graph.lens) };
     Some(RootWord { at, to, lead })
 }
 
-/// The location that each range is, by address.
+/// Returns the location of each range, by address.
 fn places(
     session: &Session<'_>,
     parts: &[(AddrRange, &Region)],
@@ -163,7 +164,7 @@ fn places(
                 let own = session.thread(tid).and_then(|thread| thread.thread_pointer);
                 let tls = own.filter(|pointer| range.contains(*pointer)).map(|pointer| {
                     let sp = session.sp_in(region).map_or(range.start, |sp| sp.saturating_sub(RED_ZONE));
-                    // The frames of its first functions are directly below its thread-local variables.
+                    // The frames of the thread's first functions are directly below its thread-local variables.
                     let outermost = stacks.of(tid).and_then(|stack| stack.frames.last().map(|(sp, _)| *sp));
                     let outermost = outermost.filter(|sp| range.contains(*sp) && *sp < pointer);
                     let from = outermost.unwrap_or(pointer).max(pointer.saturating_sub(static_tls));
@@ -188,18 +189,18 @@ fn places(
     out
 }
 
-/// Maximum number of bytes below a thread pointer that are thread-local variables of the modules, on x86_64.
+/// Returns the maximum number of bytes of the modules' thread-local variables below a thread pointer, on x86_64.
 fn static_tls(session: &Session<'_>) -> u64 {
     let sizes = session.process.modules.iter().filter_map(|module| match &module.kind {
         ModuleKind::Elf(image) => Some(image.thread_local),
         _ => None,
     });
     let all = sizes.fold(0, u64::saturating_add);
-    // Without program headers, nothing is known.
+    // Without program headers, the sizes are unknown.
     if all == 0 { TLS_BELOW } else { all.min(TLS_BELOW) }
 }
 
-/// Groups words of one location by container header and by variable, and the rest one by one.
+/// Groups words of one location by container header and by variable. All other words are groups of their own.
 ///
 /// # Errors
 /// [`GraphError::OutOfTime`]
@@ -248,12 +249,12 @@ fn group(
     Ok(())
 }
 
-/// Minimum number of words of an array without a symbol, and the maximum number of null pointers between two of them.
+/// Minimum number of words of an array without a symbol, and maximum number of null pointers between two of them.
 const ARRAY: usize = 8;
 const NULLS: u64 = 64;
 
-/// Number of words from the first on that are one array in a module's data: they lead to starts of blocks of one size,
-/// and only null pointers are between them. 1 if there is no array.
+/// Returns the number of words from the first one on that form an array in a module's data. They point at starts of
+/// blocks of one size, and only null pointers are between them. 1 if there is no array.
 fn array(prover: &Prover<'_>, place: RootPlace, words: &[RootWord]) -> usize {
     let Some(first) = words.first().filter(|first| first.lead == Lead::Start) else { return 1 };
     if !matches!(place, RootPlace::Data(_)) {

@@ -7,14 +7,14 @@ use crate::map::Confidence;
 use crate::report::{NativeHeldRow, NativeTypeRow};
 use crate::units::exact;
 
-/// Minimum number of lists in a table for the description to name them.
+/// Minimum number of lists in a table that a description mentions.
 const HEADS: u64 = 64;
 
-/// Characters of a text that are shown.
+/// Maximum number of characters of a text that are shown.
 const SHOWN: usize = 8;
 
 impl NativeHolders {
-    /// Holders and lost groups, most bytes first.
+    /// Returns holders and lost groups, most bytes first.
     pub fn rows(&self) -> Vec<NativeHeldRow> {
         let held = self.holders.iter().map(HolderFact::row);
         let mut out: Vec<NativeHeldRow> = held.chain(self.lost.iter().map(LostFact::row)).collect();
@@ -24,7 +24,7 @@ impl NativeHolders {
 }
 
 impl HolderFact {
-    /// The container, or how elements are linked, in words.
+    /// Returns the container, or how elements are linked, in words.
     pub fn structure(&self) -> Option<String> {
         match (&self.container, self.linked) {
             (Some(container), _) => Some(container.name.to_owned()),
@@ -84,7 +84,7 @@ impl LostFact {
     }
 }
 
-/// Classes; without any, the elements.
+/// Returns the classes; if there are none, the elements.
 fn types(classes: &[Part], elements: Option<&Part>) -> Vec<NativeTypeRow> {
     let row = |part: &Part| NativeTypeRow { name: part.what.clone(), count: part.count, size: part.bytes };
     match classes {

@@ -1,4 +1,4 @@
-//! The graph with everything that was found in it: groups of roots, kinds of blocks, dominators and paths.
+//! The graph with all results so far: groups of roots, kinds of blocks, dominators and paths.
 
 use crate::addr::Addr;
 use crate::analysis::block_graph::BlockGraph;
@@ -13,8 +13,8 @@ use crate::analysis::roots::room;
 use crate::memory::Memory;
 use crate::session::Session;
 
-/// Whether the program is written in Rust, by the first functions of its main thread. Without unwind data, return
-/// addresses on its stack show them.
+/// Whether the program is written in Rust, by the names of its main thread's first functions. Without unwind data, the
+/// return addresses on the stack are used.
 fn is_rust(session: &Session<'_>, stacks: &UnwoundStacks<'_, '_>) -> bool {
     let Some(main) = session.process.main_tid() else { return false };
     let is_first = |code: Addr| {
@@ -30,13 +30,13 @@ fn is_rust(session: &Session<'_>, stacks: &UnwoundStacks<'_, '_>) -> bool {
     frames || codes().filter_map(|code| code.checked_sub(1)).any(is_first)
 }
 
-/// Bytes of the main thread's stack that are searched for return addresses.
+/// Number of bytes of the main thread's stack that are searched for return addresses.
 const STACK: u64 = 64 << 10;
 
-/// Outermost frames that may show the language.
+/// Number of outermost frames that may show the language.
 const FIRST_FRAMES: usize = 12;
 
-/// The results that holders are found from.
+/// The graph and the intermediate results from which holders are found.
 pub(super) struct Scene<'s, 'p> {
     pub(super) session: &'s Session<'p>,
     pub(super) graph: &'s BlockGraph<'s>,
@@ -48,7 +48,7 @@ pub(super) struct Scene<'s, 'p> {
     pub(super) stacks: &'s UnwoundStacks<'s, 'p>,
 }
 
-/// Reads the graph of the used blocks. `None` if there are no blocks, too many, or the time is up.
+/// Reads the graph of the used blocks. `None` if there are no blocks or too many, or the time is up.
 fn read_graph<'a>(session: &'a Session<'_>) -> Option<BlockGraph<'a>> {
     if session.malloc().is_empty() {
         return None;
@@ -59,7 +59,7 @@ fn read_graph<'a>(session: &'a Session<'_>) -> Option<BlockGraph<'a>> {
     BlockGraph::read(session, &reach).filter(|graph| graph.len() > 0)
 }
 
-/// Reads the classes of all blocks, for what this declares as structures and names
+/// Reads the classes of all blocks. This declares the bytes that it reads as structures and names
 /// ([`ReadBytes`](crate::targets::reads::ReadBytes)).
 pub fn read_classes(session: &Session<'_>) {
     if let Some(graph) = read_graph(session) {
@@ -67,7 +67,7 @@ pub fn read_classes(session: &Session<'_>) {
     }
 }
 
-/// Reads the graph and passes it to `with`. `None` if there are no blocks, too many, or the time is up.
+/// Reads the graph and passes it to `with`. `None` if there are no blocks or too many, or the time is up.
 pub(super) fn with_scene<T>(session: &Session<'_>, with: impl FnOnce(&Scene<'_, '_>) -> T) -> Option<T> {
     let graph = read_graph(session)?;
     let budget = room(session);
@@ -92,21 +92,21 @@ pub(super) fn with_scene<T>(session: &Session<'_>, with: impl FnOnce(&Scene<'_, 
 }
 
 impl Scene<'_, '_> {
-    /// The group at the start of a path.
+    /// Returns the group at the start of a path.
     pub(super) fn group_of(&self, path: u32) -> Option<&RootGroup> {
         self.groups.get(self.paths.group.get(path as usize).copied().flatten()? as usize)
     }
 
-    /// The path of a block. `None` if it has none.
+    /// Returns the path of a block. `None` if it has none.
     pub(super) fn path_of(&self, block: u32) -> Option<u32> {
         self.paths.of_block.get(block as usize).copied().filter(|path| *path > 0)
     }
 
-    /// The path at the start, down to `path`.
+    /// Returns the paths from the start down to `path`.
     pub(super) fn above(&self, path: u32) -> Vec<u32> {
         let mut out = vec![path];
         let mut at = path;
-        // A path's number is higher than its parent's.
+        // A path's index is higher than its parent's, so this ends.
         while let Some(parent) = self.paths.get(at).map(|path| path.parent).filter(|parent| (1..at).contains(parent)) {
             out.push(parent);
             at = parent;
@@ -115,7 +115,7 @@ impl Scene<'_, '_> {
         out
     }
 
-    /// The blocks of a path in words. `None` for a root.
+    /// Describes the blocks of a path. `None` for a root.
     pub(super) fn in_words(&self, path: u32) -> Option<String> {
         let part = self.paths.get(path).filter(|path| matches!(path.first, Vertex::Block(_))).and(self.part(path))?;
         Some(part.words())
@@ -126,7 +126,7 @@ impl Scene<'_, '_> {
         self.session.process.memory.peek_u64(self.graph.start(block)).ok().map(Addr::new)
     }
 
-    /// The group that holds a block. `None` if several do, or none.
+    /// Returns the group that retains a block. `None` if several do, or none.
     pub(super) fn root_of(&self, block: u32) -> Option<u32> {
         self.paths.group.get(self.path_of(block)? as usize).copied().flatten()
     }

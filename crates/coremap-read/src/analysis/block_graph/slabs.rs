@@ -1,8 +1,9 @@
 //! Slabs of GLib's slice allocator (glib/gslice.c up to 2.74): blocks of malloc that are cut into parts of one size.
 //!
-//! A slab has 2ⁿ bytes at a multiple of 2ⁿ. 48 bytes before its end is `SlabInfo {free parts, number of allocated parts,
-//! next, previous}`, and the slabs of one size are a ring. `slab_stack[i]` leads into the ring of parts of 16 × (i + 1)
-//! bytes. The first part begins at a colour: a multiple of 16 bytes, less than what the parts leave unused.
+//! A slab has 2ⁿ bytes at a multiple of 2ⁿ. 48 bytes before its end is `SlabInfo {free parts, number of allocated
+//! parts, next, previous}`. The slabs with one size of parts are a ring. `slab_stack[i]` points into the ring for parts
+//! of 16 × (i + 1) bytes. The first part begins at an offset (the colour): a multiple of 16 bytes, less than the bytes
+//! that the parts leave unused.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,24 +12,25 @@ use crate::analysis::block_graph::UNIT;
 use crate::analysis::block_graph::edges::{Edges, Scan};
 use crate::memory::Memory;
 
-/// Smallest and largest size of a slab in bytes.
+/// Minimum and maximum size of a slab in bytes.
 const SMALLEST: u64 = 128;
 const LARGEST: u64 = 8192;
 
-/// Distance of a slab's structure from its end, and its fields.
+/// Distance in bytes from a slab's structure to its end, and offsets of the structure's fields.
 const INFO: u64 = 48;
 const ALLOCATED: u64 = 8;
 const NEXT: u64 = 16;
 const PREVIOUS: u64 = 24;
 
-/// What GLib asks for is so much less than a slab, and malloc may leave so much behind one.
+/// GLib requests this many bytes less than a slab has. The second constant is the maximum number of bytes that malloc
+/// leaves unused after it.
 const PADDING: u64 = 16;
 const REST: u64 = 24;
 
 /// Alignment of parts.
 const ALIGN: u64 = 16;
 
-/// Usable bytes of the table of rings: one word for each size, and what malloc adds.
+/// Usable size in bytes of the table of rings: one word for each part size, plus what malloc adds.
 const STACK: std::ops::RangeInclusive<u32> = 504..=536;
 
 /// Marks a part that is free.
@@ -36,7 +38,7 @@ const FREE: u32 = u32::MAX;
 
 /// A slab.
 struct Slab {
-    /// Number of its block.
+    /// Index of the slab's block.
     block: u32,
     start: u64,
     /// Size in bytes.
@@ -45,7 +47,7 @@ struct Slab {
     part: u64,
     /// Offset of the first part.
     first: u64,
-    /// Number of each part in the graph, or [`FREE`].
+    /// Index of each part in the graph, or [`FREE`].
     numbers: Vec<u32>,
 }
 
@@ -54,19 +56,19 @@ impl Slab {
         Addr::new(self.start.saturating_add(self.len).saturating_sub(INFO))
     }
 
-    /// Bytes that the parts leave unused.
+    /// Returns the number of bytes that the parts leave unused.
     fn unused(&self) -> u64 {
         self.len.saturating_sub(INFO).checked_rem(self.part).unwrap_or(0)
     }
 
-    /// The part at an offset in the slab: its index, and the offset in it.
+    /// Returns the part at an offset in the slab: its index, and the offset in it.
     fn part_at(&self, inside: u64) -> Option<(usize, u64)> {
         let from = inside.checked_sub(self.first)?;
         let index = usize::try_from(from.checked_div(self.part)?).ok()?;
         (index < self.numbers.len()).then_some((index, from.checked_rem(self.part)?))
     }
 
-    /// The part at an offset, if it is in use: its number, and the offset in it.
+    /// Returns the used part at an offset in the slab: its index in the graph, and the offset in it.
     fn used_at(&self, inside: u64) -> Option<(u32, u64)> {
         let (index, offset) = self.part_at(inside)?;
         self.numbers.get(index).copied().filter(|number| *number != FREE).map(|number| (number, offset))
@@ -80,7 +82,7 @@ pub(super) struct Slabs {
     by_block: HashMap<u32, usize>,
 }
 
-/// Tables of the graph's blocks, to which parts are appended.
+/// Tables of the graph's blocks. Parts are appended to them.
 pub(super) struct Tables<'t> {
     pub(super) starts: &'t mut Vec<Addr>,
     pub(super) lens: &'t mut Vec<u32>,
@@ -88,8 +90,9 @@ pub(super) struct Tables<'t> {
 }
 
 impl Slabs {
-    /// Finds the slabs, and makes their parts in use blocks of the graph. Words of and to slabs become words of and to
-    /// parts. A part leads to its slab, whose own bytes so belong to whoever holds the parts.
+    /// Finds the slabs, and turns their used parts into blocks of the graph. Words in slabs become words of parts, and
+    /// pointers to slabs become pointers to parts. Each part also points at its slab, so whatever retains the parts
+    /// also retains the rest of the slab.
     ///
     /// Linear in blocks and words.
     pub(super) fn split(memory: &dyn Memory, tables: &mut Tables<'_>, scans: &mut Vec<Scan>) -> Slabs {
@@ -127,7 +130,7 @@ impl Slabs {
         }
     }
 
-    /// Sets the sizes of parts by the table of rings.
+    /// Sets the sizes of parts, by the table of rings.
     fn set_part_sizes(&mut self, memory: &dyn Memory, tables: &Tables<'_>) {
         if self.all.is_empty() {
             return;
@@ -147,7 +150,7 @@ impl Slabs {
                 while let Some(slab) = by_info.get(&at).and_then(|i| self.all.get_mut(*i)).filter(|slab| slab.part == 0)
                 {
                     let part = index.saturating_mul(ALIGN);
-                    // GLib makes slabs of some eight parts or more.
+                    // GLib cuts a slab into about eight parts or more.
                     if part.saturating_mul(4) > slab.len {
                         break;
                     }
@@ -161,7 +164,7 @@ impl Slabs {
         }
     }
 
-    /// Sets the offset of the first part: the one that most words into the slab have.
+    /// Sets the offset of the first part: the one that agrees with most words that point into the slab.
     fn set_colours(&mut self, scans: &[Scan]) {
         let mut votes: HashMap<(usize, u64), u32> = HashMap::new();
         for (to, inside) in scans.iter().flat_map(Scan::targets) {
@@ -179,7 +182,7 @@ impl Slabs {
         let mut best: HashMap<usize, (u32, u64)> = HashMap::new();
         for ((index, colour), count) in votes {
             let most = best.entry(index).or_default();
-            // Of equal counts the lower colour, whatever the order.
+            // With equal counts, take the lower colour, so that the order does not matter.
             if count > most.0 || count == most.0 && colour < most.1 {
                 *most = (count, colour);
             }
@@ -207,7 +210,7 @@ impl Slabs {
                 at = word(Addr::new(at)).unwrap_or(0);
             }
             let allocated = slab.info().checked_add(ALLOCATED).and_then(word).map_or(0, |word| word & 0xffff_ffff);
-            // A list that is damaged, or half changed.
+            // The list is damaged, or was being changed.
             if allocated == 0 || allocated > count as u64 {
                 free = (0..count).collect();
             }
@@ -232,10 +235,10 @@ impl Slabs {
         }
     }
 
-    /// Makes words of and to slabs words of and to parts.
+    /// Replaces slabs by their parts, in the words' own blocks and in their targets.
     fn divide(&self, scans: &mut Vec<Scan>) {
         let has_parts = |slab: &Slab| slab.numbers.iter().any(|number| *number != FREE);
-        // The new target of a word. `None`: it leads to a slab's own structure.
+        // The new target of a word. `None` if it points at a slab's own structure.
         let target = |to: u32, inside: u32| match self.by_block.get(&to).and_then(|index| self.all.get(*index)) {
             None => Some((to, inside)),
             Some(slab) => match slab.used_at(inside.into()) {
@@ -243,7 +246,7 @@ impl Slabs {
                 None => (!has_parts(slab)).then_some((to, inside)),
             },
         };
-        // Words of parts, by part.
+        // Words in parts, by part.
         let mut of_parts: HashMap<u32, Vec<(u64, u32, u32)>> = HashMap::new();
         let mut block = 0_u32;
         for scan in scans.iter_mut() {
@@ -258,7 +261,7 @@ impl Slabs {
                         Some(Some((part, offset))) => {
                             of_parts.entry(part).or_default().push((offset / 8, to, inside));
                         }
-                        // A slab's own structure, or a free part.
+                        // The word is in a slab's own structure, or in a free part.
                         Some(None) => {}
                     }
                 }
@@ -280,12 +283,13 @@ impl Slabs {
         scans.push(out);
     }
 
-    /// Whether a block is a slab. Its size is what the parts leave.
+    /// Whether a block is a slab. The size of such a block is what its parts leave.
     pub(super) fn is_slab(&self, block: u32) -> bool {
         self.by_block.contains_key(&block)
     }
 
-    /// The part that an address in a block is in. The block itself if it is no slab, or if the address is in no part.
+    /// Returns the part that contains an address in a block. Returns the block itself if it is no slab, or no part
+    /// contains the address.
     pub(super) fn part(&self, block: u32, at: Addr) -> u32 {
         if self.all.is_empty() {
             return block;
@@ -347,12 +351,12 @@ mod tests {
             vec![128, 132, 64],
         );
         let mut scan = Scan::default();
-        // Part 1 of the first slab leads to part 0 of the second, whose structure leads to the first.
+        // Part 1 of the first slab points at part 0 of the second. The second's structure points at the first.
         scan.push(8, 1, Some(0));
         scan.end();
         scan.push(122, 0, Some(976));
         scan.end();
-        // The table leads to the ring, and a word that is left over to the free part.
+        // The table points at the ring. A stale word points at the free part.
         scan.push(3, 0, Some(976));
         scan.push(4, 0, Some(3 * 64));
         scan.push(5, 0, Some(2 * 64));

@@ -9,7 +9,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::session::Session;
 use crate::stackwalk::Walker;
 
-/// Starts of names of functions that are in every program.
+/// Prefixes of names of functions that every program has.
 const STANDARD: [&str; 5] = ["std::", "core::", "alloc::", "__", "_start"];
 
 /// Unwound stacks by thread.
@@ -23,9 +23,9 @@ pub(super) struct UnwoundStacks<'s, 'p> {
 pub(super) struct UnwoundStack {
     /// Stack pointer and code address of each frame, innermost first.
     pub(super) frames: Vec<(Addr, Addr)>,
-    /// Addresses of each frame and its index, by address. Frames are disjoint.
+    /// Address range and index of each frame, by address. Frames are disjoint.
     spans: Vec<(AddrRange, usize)>,
-    /// For each frame, the first function from there outward that is the program's own.
+    /// For each frame, the first function of the program itself, from this frame outward.
     names: OnceCell<Vec<Option<Arc<str>>>>,
 }
 
@@ -35,7 +35,7 @@ impl<'s, 'p> UnwoundStacks<'s, 'p> {
         UnwoundStacks { session, walker, known: RefCell::default() }
     }
 
-    /// The stack of a thread. `None` if there is no such thread.
+    /// Returns the stack of a thread. `None` if there is no such thread.
     pub(super) fn of(&self, tid: u32) -> Option<Rc<UnwoundStack>> {
         if let Some(known) = self.known.borrow().get(&tid) {
             return known.clone();
@@ -54,7 +54,7 @@ impl<'s, 'p> UnwoundStacks<'s, 'p> {
         found
     }
 
-    /// The function whose frame contains `at`, and the distance from there to the frame's end in bytes.
+    /// Returns the function whose frame contains `at`, and the distance in bytes from `at` to the frame's end.
     pub(super) fn function_at(&self, tid: u32, at: Addr) -> Option<(Arc<str>, u64)> {
         let stack = self.of(tid)?;
         let i = stack.spans.partition_point(|(range, _)| range.end <= at);
@@ -63,8 +63,8 @@ impl<'s, 'p> UnwoundStacks<'s, 'p> {
         Some((name, range.end.since(at)))
     }
 
-    /// The names of [`UnwoundStack::names`]. A library function may have the program's variable in its own frame, as an
-    /// argument. Then the program's function that called it is named.
+    /// Returns the names for [`UnwoundStack::names`]. A library function may have the program's variable in its frame,
+    /// as an argument. So its frame gets the name of the program's function that called it.
     fn names(&self, frames: &[(Addr, Addr)]) -> Vec<Option<Arc<str>>> {
         let is_own = |name: &str| !STANDARD.iter().any(|start| name.trim_start_matches('<').starts_with(start));
         let own = |code: Addr| self.session.symbols().resolve(code).map(|s| s.name).filter(|name| is_own(name));

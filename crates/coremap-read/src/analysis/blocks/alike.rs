@@ -1,4 +1,4 @@
-//! Used malloc blocks like a given one: of the same size and with the same content.
+//! Counts used malloc blocks of the same size and content as a given one.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -20,7 +20,7 @@ pub fn alike(session: &Session<'_>, block: Block) -> ClusterRow {
         (content, label.map(|l| l.label))
     };
     let wanted = content(&block);
-    // The count, and the lowest address.
+    // The count, and the lowest address found.
     let found = Mutex::new((0_u64, block.range.start));
     blocks.each_unmarked(&blocks.marks(), |_, other| {
         if other.size == block.size && content(&other) == wanted {

@@ -21,7 +21,7 @@ const MIN_SHARE_DIVISOR: u64 = 20;
 /// Minimum size of a cluster whose written bytes are measured, in bytes.
 const MIN_MEASURED: u64 = 16 << 20;
 
-/// The clusters, largest first. `allocator` is `None` for the C library's malloc.
+/// Returns the clusters, largest first. `allocator` is `None` for the C library's malloc.
 pub fn clusters(
     session: &Session<'_>,
     reader: &BlockReader<'_>,
@@ -51,7 +51,7 @@ pub fn clusters(
             }
             // The last row has the rest, if there is one.
             let last_row = out.len().saturating_sub(1);
-            // Of rows whose blocks are not all listed, nothing is known.
+            // If not all blocks of a row are listed, its written bytes are unknown.
             if of.more_blocks {
                 continue;
             }
@@ -66,7 +66,7 @@ pub fn clusters(
     let wanted = |row: usize| out.get(row).is_some_and(|row| row.bytes >= MIN_MEASURED);
     measured.retain(|(_, row)| wanted(*row));
     let used = written(session, &measured, out.len());
-    // Bytes measured of each row.
+    // Measured bytes of each row.
     let mut sizes = vec![0_u64; out.len()];
     for (block, row) in &measured {
         if let Some(size) = sizes.get_mut(*row) {
@@ -82,8 +82,8 @@ pub fn clusters(
     out
 }
 
-/// Whether most blocks without a common first word begin with a pointer to a block. Then those that begin with null are
-/// of the same kind: the last ones of lists.
+/// Whether most blocks without a common first word begin with a pointer to a block. Blocks that begin with null are
+/// then the last nodes of lists of the same kind.
 fn has_links(of: &SizeCounts) -> bool {
     let nulls: u64 = of.clusters.iter().filter(|a| a.content == Content::Word(0)).map(|a| a.count).saturating_sum();
     let others = of.used.saturating_sub(nulls);
@@ -142,7 +142,7 @@ fn target(process: &Process, symbols: &NativeSymbols<'_>, word: Addr) -> String 
     format!("{} {}", printable(module.name()), printable(&place))
 }
 
-/// Size classes by power of two, those with the most used bytes first.
+/// Returns size classes by power of two, most used bytes first.
 pub fn size_classes(arenas: &BySize, mapped: &BySize) -> Vec<SizeClassRow> {
     let mut rows: BTreeMap<u64, SizeClassRow> = BTreeMap::new();
     for (size, of) in arenas.iter().chain(mapped.iter()) {

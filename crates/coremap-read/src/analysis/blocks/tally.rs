@@ -1,5 +1,5 @@
-//! Counts of chunks by state, by size, and by content of blocks of one size. Memory use grows with the number of sizes
-//! and of large blocks, not of chunks.
+//! Counts of chunks: by state, by size, and by content. Memory use grows with the number of sizes and of large blocks,
+//! not with the number of chunks.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const WORDS: usize = 16;
 /// Bytes at the start of a block that are checked for a fill byte.
 pub const FILLED: u64 = 4096;
 
-/// Bytes that malloc may add to a request. They contain stale data.
+/// Maximum number of bytes that malloc adds to a request. They contain stale data.
 const SLACK: u64 = 15;
 
 /// Content of a block, by its first bytes.
@@ -39,7 +39,7 @@ pub(crate) enum Content {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cluster {
     pub(crate) content: Content,
-    /// The runtime's label of their purpose.
+    /// Purpose, as a label that the runtime writes into its blocks.
     pub(crate) label: Option<u8>,
     pub(crate) count: u64,
     pub(crate) example: Addr,
@@ -51,11 +51,11 @@ pub(crate) struct SizeCounts {
     pub(crate) used: u64,
     pub(crate) free: u64,
     pub(crate) clusters: Vec<Cluster>,
-    /// Used blocks that begin with a pointer into an allocator's memory.
+    /// Number of used blocks that begin with a pointer into an allocator's memory.
     pub(crate) pointers: u64,
-    /// The used blocks without malloc's headers, if they are a page or larger: their pages may never have been written.
+    /// Used blocks of a page or more, without malloc's headers. Their pages may never have been written.
     pub(crate) blocks: Vec<AddrRange>,
-    /// Whether there are more such blocks than `blocks` has.
+    /// Whether some such blocks are not in `blocks`.
     pub(crate) more_blocks: bool,
 }
 
@@ -85,7 +85,7 @@ pub struct BySize {
 /// Sizes below this are array elements, others are in a tree.
 const SMALL: u64 = 32 << 10;
 
-/// Granularity of chunk sizes. Only the smallest class of jemalloc and tcmalloc is no multiple of it.
+/// Granularity of chunk sizes in bytes. Only the smallest classes of jemalloc and tcmalloc are no multiple of it.
 const STEP: u64 = 16;
 
 impl BySize {
@@ -99,11 +99,11 @@ impl BySize {
         }
         let full = self.large.len() >= limits::MAX_CHUNK_SIZES && !self.large.contains_key(&size);
         self.capped |= full;
-        // Beyond the limit, sizes are rounded up to a power of two.
+        // Above the limit, sizes are rounded up to a power of two.
         self.large.entry(if full { size.checked_next_power_of_two().unwrap_or(size) } else { size }).or_default()
     }
 
-    /// Lists used blocks of a size, as far as the limit allows.
+    /// Lists used blocks of a size, up to the limit.
     fn list_blocks(&mut self, size: u64, blocks: &[AddrRange]) {
         let room = limits::MAX_MEASURED_BLOCKS.saturating_sub(self.listed);
         let kept = blocks.get(..room.min(blocks.len())).unwrap_or_default();
@@ -113,7 +113,7 @@ impl BySize {
         of.more_blocks |= kept.len() < blocks.len();
     }
 
-    /// The sizes with at least one chunk.
+    /// Returns the sizes with at least one chunk.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &SizeCounts)> {
         let small = self.small.iter().enumerate().map(|(i, s)| (i as u64 * STEP, s));
         small.chain(self.large.iter().map(|(size, s)| (*size, s))).filter(|(_, s)| s.used + s.free > 0)
@@ -164,8 +164,8 @@ impl<'a> BlockReader<'a> {
         self.heaps.get(i).is_some_and(|r| r.start.get() <= word)
     }
 
-    /// Content of a used block after the runtime's header, and the label in that header. `block`: the bytes that the
-    /// program may use. `first`: its first word.
+    /// Returns the content of a used block after the runtime's header, and the label in that header. `block`: the bytes
+    /// that the program may use. `first`: the first word of the block.
     pub(super) fn classify(&self, block: AddrRange, first: Option<u64>) -> (Content, Option<BlockLabel>) {
         let Some((labels, label)) = self.labels.and_then(|l| Some((l, l.label(block)?))) else {
             return (self.content(block.start, first, block.len()), None);
@@ -179,11 +179,11 @@ impl<'a> BlockReader<'a> {
     }
 
     fn content(&self, block: Addr, first: Option<u64>, usable: u64) -> Content {
-        // In a scrubbed core, the value that replaces removed data does not distinguish blocks.
+        // In a scrubbed core, removed data was replaced by one value, which does not distinguish blocks.
         let Some(word) = first.filter(|word| *word != OVERWRITTEN) else { return Content::Mixed };
         let byte = word as u8;
         if word == u64::from_ne_bytes([byte; 8]) {
-            // A request of up to 8 bytes looks the same as a block full of one word.
+            // A request of up to 8 bytes looks the same as a block filled with one word.
             let len = usable.saturating_sub(SLACK).clamp(8, FILLED);
             let all = self.memory.borrow(block, len as usize).is_some_and(|b| b.iter().all(|&b| b == byte));
             if all {
@@ -235,7 +235,7 @@ pub struct Tally {
     pub labels: BTreeMap<u8, Labelled>,
     pub chunks: Vec<ChunkRow>,
     pub listable: u64,
-    /// Used chunks of the size of a thread cache (tcache).
+    /// Used chunks of the size that a thread cache (tcache) has.
     pub caches: Vec<Addr>,
     /// Whether there are more such chunks than `caches` has.
     pub more_caches: bool,
@@ -288,7 +288,7 @@ impl Tally {
             sum.add(size);
         }
         if used {
-            // A block shorter than a word is followed by other data.
+            // If a block is shorter than a word, other data follow it within the word.
             let first = if block.len() < 8 { None } else { reader.memory.u64(block.start).ok() };
             self.used(size, block, first, reader);
         } else {

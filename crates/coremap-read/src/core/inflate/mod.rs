@@ -57,7 +57,7 @@ pub struct Inflated {
     pub broken: Option<String>,
     /// Whether uncompressed data follows. It was left out.
     pub trailing: bool,
-    /// What could not be read back from the file while it was written.
+    /// Parts of the file that could not be read back while it was written.
     pub losses: Arc<Losses>,
 }
 

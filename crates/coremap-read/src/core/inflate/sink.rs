@@ -28,7 +28,7 @@ pub(super) struct Sink {
     /// File offset of the buffer.
     at: u64,
     holes: Vec<Range<u64>>,
-    /// What could not be read back from the file.
+    /// Parts of the file that could not be read back.
     losses: Arc<Losses>,
     /// Whether a file with this beginning may be a core.
     accepts: fn(&[u8]) -> bool,
@@ -73,7 +73,7 @@ impl Sink {
         &self.losses
     }
 
-    /// Where the next bytes may be put; never empty.
+    /// Returns the free space for the next bytes. Never empty.
     pub(super) fn room(&mut self) -> &mut [u8] {
         &mut self.buffer[self.filled..]
     }

@@ -125,15 +125,15 @@ impl Mirror {
         self.inner.most.fetch_max(pieces.max(LEAST), Ordering::Relaxed);
     }
 
-    /// Fetches the pieces with these numbers, ascending, in parallel, and never evicts them. They do not count towards the
-    /// limit. Returns `false` if one of them can't be stored or made readable.
+    /// Fetches the pieces with these numbers, ascending, in parallel, and never evicts them. They do not count towards
+    /// the limit. Returns `false` if one of them can't be stored or made readable.
     pub(crate) fn keep(&self, pieces: &[usize]) -> bool {
         let inner = &self.inner;
         let claimed: Vec<usize> = pieces.iter().copied().filter(|&number| inner.claim(number)).collect();
         let store = |buffer: &mut Vec<u8>, &number: &usize| (number, inner.store(number, buffer));
         let stored: Vec<(usize, bool)> = claimed.par_iter().map_init(|| vec![0; PIECE], store).collect();
         let mut whole = true;
-        // One call for neighbours: each call makes all threads wait.
+        // Handle neighbouring pieces in one call, because each call makes all threads wait.
         for run in stored.chunk_by(|(a, _), (b, _)| a + 1 == *b) {
             let open = run.iter().all(|(_, is_stored)| *is_stored)
                 && inner.open(run.first().map_or(0, |first| first.0), run.len());
@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn kept_pieces_stay_and_do_not_count() -> io::Result<()> {
         let mirror = counting((PIECE * LEAST * 3) as u64, 0)?;
-        // One is present already, and would be the first to be evicted.
+        // One piece is present already. It would be the first to be evicted.
         assert_eq!(word(&mirror, 64), 64);
         let kept: Vec<usize> = (0..LEAST).collect();
         assert!(mirror.keep(&kept) && mirror.keep(&kept));

@@ -132,7 +132,7 @@ impl Deref for MappedFile {
 pub(crate) struct Window {
     _slot: sigbus::Slot,
     map: memmap2::MmapMut,
-    /// Bytes before the first one, so that it has the same offset in its page as in the file.
+    /// Number of bytes in the mapping before the first byte. They give it the same offset in its page as in the file.
     lead: usize,
     /// File offset of the first byte.
     #[cfg(target_os = "linux")]
@@ -150,7 +150,7 @@ impl Window {
         let lead = (offset % page() as u64) as usize;
         let len = len.checked_add(lead).ok_or(io::ErrorKind::OutOfMemory)?;
         let map = memmap2::MmapOptions::new().len(len).no_reserve_swap().map_anon()?;
-        // All of it is written once, and half of the time would be spent on faults of small pages.
+        // The memory is written once, from start to end. With small pages, half of the time would go to page faults.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         let slot = sigbus::Slot::take(map.as_ptr(), map.len(), offset - lead as u64, file, losses)?;
@@ -345,7 +345,7 @@ mod sigbus {
     /// An entry of the handler's table. It is valid as long as this lives.
     pub(super) struct Slot {
         pub(super) index: usize,
-        /// Open while the handler may query it.
+        /// The mapped file. It is open as long as the handler may query it.
         pub(super) _file: Option<File>,
         losses: Arc<Losses>,
     }
@@ -449,7 +449,7 @@ mod sigbus {
         unsafe {
             let (run, loss) = match what_is_at(FILES[slot].load(Ordering::Acquire), offset) {
                 There::Hole(len) => (usize::try_from(len).unwrap_or(rest) & !(page - 1), None),
-                // All behind it is gone too.
+                // Everything after this offset is gone too.
                 There::Nothing => (rest, Some(FileLoss::Shrank)),
                 There::Data => {
                     let doubled = UNREAD.fetch_add(1, Ordering::Relaxed) / DOUBLING;

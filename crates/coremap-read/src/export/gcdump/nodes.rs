@@ -22,7 +22,7 @@ pub(super) fn put(out: &mut Vec<u8>, value: i32) {
 pub(super) struct FileType {
     /// Number of the type in the file. 0 is UNDEFINED.
     pub(super) number: i32,
-    /// Size of its objects that have no size of their own.
+    /// Size of objects of the type, unless an object has a size of its own.
     pub(super) size: i32,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Sums {
     pub(super) strays: u64,
     /// Number of objects above the maximum size.
     pub(super) clipped: u64,
-    /// Bytes cut off those objects.
+    /// Bytes by which the sizes of these objects were reduced.
     pub(super) clipped_bytes: u64,
 }
 

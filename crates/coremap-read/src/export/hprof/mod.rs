@@ -38,7 +38,7 @@ const PAGES_AT_ONCE: usize = 8;
 
 const BUFFER: usize = 1 << 20;
 
-/// Number of ids reserved for classes of the heap that the runtime does not have. Those of classes in frames follow.
+/// Number of ids reserved for classes in the heap that the runtime does not list. The ids of classes in frames follow.
 const MADE_UP_CLASSES: u64 = 0x100;
 
 /// Approximate size in bytes of a segment of classes or roots.

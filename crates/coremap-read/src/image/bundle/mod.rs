@@ -75,8 +75,8 @@ impl Bundle {
         at.any(|m| m.path.strip_prefix(&*self.program).is_some_and(|inside| inside.starts_with('/')))
     }
 
-    /// Returns the assembly that a mapping of the program's file shows: the one with exactly the
-    /// pages of the mapping, or else the only one that contains all of them.
+    /// Returns the assembly that a mapping of the program's file shows. That is the assembly with exactly the mapping's
+    /// pages, or else the only assembly that contains all of them.
     fn shown_by(&self, mapping: &FileMapping, assembly: u8, page: u64) -> Option<&BundledFile> {
         let wanted = (mapping.offset, mapping.offset.checked_add(mapping.range.len())?);
         let end = self.files.partition_point(|f| f.offset < wanted.1);

@@ -36,8 +36,8 @@ impl Table {
     }
 }
 
-/// Tables that others extend, by ID: what several have in common, and the tables that another architecture differs
-/// from.
+/// Tables that other tables extend, by ID. Some have the common part of several tables. Others are tables of one
+/// architecture from which another architecture's tables differ.
 const BASES: &[(&str, &str)] = &[
     ("dotnet-5-7-x64", include_str!("dotnet-5-7-x64.json")),
     ("dotnet-9-11-x64", include_str!("dotnet-9-11-x64.json")),

@@ -55,7 +55,7 @@ const SMALL_WORDS: usize = 60;
 /// Minimum percentage of non-zero words that are plausible floating-point numbers.
 const FLOATS: usize = 90;
 
-/// Minimum percentages of bytes in a bitmap: 0x00 or 0xff, and 0xff.
+/// Minimum percentages of bytes in a bitmap: of bytes that are 0x00 or 0xff, and of bytes that are 0xff.
 const FLAGS: usize = 97;
 const SET: usize = 3;
 
@@ -65,9 +65,9 @@ const EXPONENTS: i32 = 40;
 /// Number of values of a byte.
 const VALUES: usize = 256;
 
-/// Minimum and maximum chi-squared statistic of the byte counts of a random page: the sum of squared differences over the
-/// expected count. With 255 degrees of freedom it is 255 ± 23 for random bytes, and six standard deviations are allowed.
-/// x86 code, text and structures have thousands. Counters and ramps have nearly 0.
+/// Minimum and maximum chi-squared statistic of the byte counts of a random page: the sum of squared differences over
+/// the expected count. With 255 degrees of freedom it is 255 ± 23 for random bytes, and six standard deviations are
+/// allowed. x86 code, text and structures have thousands. Counters and ramps have nearly 0.
 const MIN_CHI_SQUARED: f64 = 120.0;
 const MAX_CHI_SQUARED: f64 = 400.0;
 

@@ -154,8 +154,8 @@ fn first_span(scene: &Scene<'_>, header: Addr, offset: u64, arena: Addr) -> Opti
     found
 }
 
-/// Returns the first word that leads to a span, the span, and the offset of the spans in the heapArena that this word
-/// and another span's agree on. With one span only, there is no other.
+/// Returns three values: the first word that leads to a span, the span, and the offset of the spans in the heapArena.
+/// Another span must agree on that offset, unless there is only one span.
 fn first_agreeing(scene: &Scene<'_>, header: Addr, arena: Addr) -> Option<(Addr, Addr, u64)> {
     let mut firsts: BTreeMap<u64, (Addr, Addr)> = BTreeMap::new();
     let mut order: Vec<u64> = Vec::new();

@@ -22,7 +22,8 @@ use crate::sums::SaturatingSum;
 use crate::units::count;
 use crate::words::AllocatorName;
 
-/// Words of an `edata_t` (`extent_t` before 5.3) up to the end of a slab's bits, and index of the first word of bits.
+/// Number of words of an `edata_t` (`extent_t` before 5.3) up to the end of a slab's bits. The second constant is the
+/// index of the first of these bits' words.
 const WORDS: usize = 16;
 const SLAB: usize = 8;
 
@@ -78,7 +79,8 @@ fn class_size(index: u64) -> Option<u64> {
 /// The fields of a structure contradict each other.
 struct Inconsistent;
 
-/// Returns the size of the block in an extent of `len` bytes that is allocated whole, by the index of its class.
+/// Returns the size of the block in an extent that is allocated whole. The extent has `len` bytes, and the class has
+/// this `index`.
 fn block_size(len: u64, index: u64, page: u64, pad: u64) -> Option<u64> {
     let class = class_size(index)?;
     // A small block that the profiler sampled has an extent to itself.

@@ -33,8 +33,8 @@ const NEAR: u64 = 64;
 const RANGES: usize = 128;
 const SAMPLED_RANGES: usize = 8;
 
-/// Number of words of a leaf that prove nothing, after which it is no leaf. Extents that another claim covers in part
-/// are no proof.
+/// Maximum number of words of a leaf that prove nothing. A candidate with more is no leaf. An extent that another claim
+/// partly covers proves nothing.
 const UNPROVEN: usize = 64;
 
 /// Words that an upper level may have for each window with unclaimed memory, and beyond that. Entries remain for
@@ -279,14 +279,14 @@ struct Window {
 /// the upper level.
 type Windows = BTreeMap<u64, Vec<Window>>;
 
-/// What a try of a leaf showed.
+/// Result of testing a candidate for a leaf.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LeafProof {
     /// An entry leads to a structure that contains the entry's page.
     Proven,
-    /// The words are no entries.
+    /// The words are not entries.
     Refuted,
-    /// It has too few words, or there are no steps left.
+    /// Undecided: the candidate has too few words, or the budget of steps is spent.
     Open,
 }
 
@@ -347,7 +347,7 @@ impl Reader<'_> {
     /// Reads the map whose upper level starts at `root`. Nothing, if its first leaf proves that it is none.
     fn contents(&self, root: Addr, data: &Data, windows: &Windows, steps: &mut u64) -> MapContents {
         let mut parts = MapContents::default();
-        // What is proven is read to its end.
+        // Once proven, a map is read to its end.
         let mut own_steps = limits::MAX_PROVEN_PAGE_MAP_STEPS;
         for pointer in data.words.pointers_in(AddrRange::sized(root, self.shape.root_len())) {
             let of_window = windows.get(&(pointer.at.since(root) / 8));

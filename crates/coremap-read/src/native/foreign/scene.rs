@@ -274,7 +274,8 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Adds claims for what a recogniser found, as far as nobody claimed it. Proven memory is no longer open.
+    /// Adds claims for the memory that a recogniser found, unless it is claimed already. Proven memory is no longer
+    /// open.
     pub(super) fn settle(&mut self, found: Findings, claims: &mut Claims) {
         let list = found.into_list();
         let proven = list.iter().filter(|(_, l)| l.confidence > Confidence::Heuristic).map(|(r, _)| *r).collect();

@@ -242,7 +242,8 @@ mod tests {
         FIRST + i * HEAP_PAGE
     }
 
-    /// Pages with metadata made by `words`. The metadata are at `metadata`, to which the header's second word may point.
+    /// Pages with metadata made by `words`. The metadata are at `metadata`, to which the header's second word may
+    /// point.
     fn recognise(
         name: &str,
         pages: u64,

@@ -1,7 +1,7 @@
-//! `__abort_msg` of glibc: the message that it wrote to stderr before it called abort.
+//! `__abort_msg` of glibc: the message that glibc wrote to stderr before it called abort.
 //!
-//! `__libc_message` (sysdeps/posix/libc_fatal.c) and `__assert_fail_base` (assert/assert.c) map a page for it:
-//! `struct abort_msg_s { unsigned int size; char msg[0]; }`, where `size` is the mapping's length.
+//! `__libc_message` (sysdeps/posix/libc_fatal.c) and `__assert_fail_base` (assert/assert.c) map a page for the message:
+//! `struct abort_msg_s { unsigned int size; char msg[0]; }`. `size` is the length of the mapping.
 
 use crate::addr::Addr;
 use crate::bytes;
@@ -27,9 +27,9 @@ pub struct AbortMessage {
     pub address: Addr,
     /// The text as written to stderr, without the final line feed.
     pub text: String,
-    /// The evidence for it.
+    /// The evidence for the message.
     pub how: &'static str,
-    /// Exact if the symbol leads to it.
+    /// `Exact` if the symbol leads to the message.
     pub confidence: Confidence,
 }
 
@@ -41,7 +41,7 @@ pub fn abort_message(process: &Process) -> Option<AbortMessage> {
     });
     let (libcs, others): (Vec<_>, Vec<_>) =
         images.partition(|(module, _)| libc::which(process, module).is_some_and(|(libc, _)| libc == Libc::Glibc));
-    // A statically linked program contains its C library.
+    // A statically linked program contains the C library itself.
     let is_static = libcs.is_empty();
     let statics = others.into_iter().filter(|(_, image)| is_static && !image.has_interpreter);
     libcs.into_iter().chain(statics).find_map(|(_, image)| of_image(process, image))
@@ -59,7 +59,7 @@ fn of_image(process: &Process, image: &ElfImage) -> Option<AbortMessage> {
             confidence: Confidence::Exact,
         });
     }
-    // Without the symbol table: a word of its data that leads to a mapping of this form.
+    // Without the symbol table, search its data for a pointer to a mapping of this form.
     for part in image.writable_parts(memory) {
         let Ok(data) = memory.look(part.start, usize::try_from(part.len()).unwrap_or(0)) else { continue };
         let words = (0..data.len()).step_by(8).filter_map(|at| bytes::u64_at(&data, at)).map(Addr::new);
@@ -77,7 +77,7 @@ fn of_image(process: &Process, image: &ElfImage) -> Option<AbortMessage> {
     None
 }
 
-/// Reads the message at `at`, if it has the form of one.
+/// Reads the message at `at`. `None` if it does not have the form of one.
 fn message_at(process: &Process, at: Addr) -> Option<String> {
     let memory = &process.memory;
     let is_page = !at.is_null() && at.is_aligned(4096) && !process.modules.iter().any(|m| m.range.contains(at));

@@ -1,8 +1,8 @@
 //! The C++ exception that a thread handles, through `__cxa_eh_globals` in its TLS.
 //!
-//! Itanium C++ ABI: Exception Handling, section 2.2.1: `caughtExceptions` leads to a `__cxa_exception`. It ends with
-//! the `_Unwind_Exception`, whose first word is the exception class; the thrown object follows. An exception that
-//! nobody catches is caught by the runtime before it calls std::terminate, so it is in the list too.
+//! Itanium C++ ABI: Exception Handling, section 2.2.1. `caughtExceptions` points at a `__cxa_exception`. This ends with
+//! the `_Unwind_Exception`, whose first word is the exception class. The thrown object follows. The list also contains
+//! an unhandled exception, because the runtime catches it before it calls std::terminate.
 
 use crate::addr::Addr;
 use crate::bytes;
@@ -25,17 +25,17 @@ const HEADERS: [(u64, u64); 2] = [(GNU, 80), (CLANG, 96)];
 /// Offset of the thrown object from the `_Unwind_Exception`.
 const OBJECT: u64 = 32;
 
-/// Bytes from `exceptionType` to the thrown object, in both libraries.
+/// Distance in bytes from `exceptionType` to the thrown object, in both libraries.
 const TYPE: u64 = 112;
 
-/// Offset of the name in `std::type_info`, and of the base class in `__si_class_type_info`.
+/// Offset of the name in `std::type_info`, and offset of the base class in `__si_class_type_info`.
 const NAME: u64 = 8;
 const BASE: u64 = 16;
 
 /// Maximum number of base classes followed.
 const MAX_BASES: usize = 8;
 
-/// Words of an object that are tried as its text.
+/// Number of words of an object that are tried as its text.
 const TEXT_WORDS: u64 = 12;
 
 /// An exception.
@@ -45,7 +45,7 @@ pub struct CxxException {
     pub object: Addr,
     /// Its type, as C++ writes it. `None` if the type's name is not in the core.
     pub name: Option<String>,
-    /// Its base classes, nearest first, as far as each has only one.
+    /// Its base classes, nearest first. The list ends at a class with several bases.
     pub bases: Vec<String>,
     /// The text that what() returns, or the thrown text or number.
     pub what: Option<String>,
@@ -78,7 +78,7 @@ fn object_of(memory: &dyn Memory, exception: Addr) -> Option<Addr> {
         let unwind = exception.checked_add(header)?;
         match memory.peek_u64(unwind).ok()? {
             found if found == class => unwind.checked_add(OBJECT),
-            // Its first word, after LLVM's two, is the thrown object.
+            // The first word of a dependent exception, after LLVM's two, is the thrown object.
             found if found == class | 1 => {
                 let primary = if class == CLANG { exception.checked_add(16)? } else { exception };
                 memory.peek_u64(primary).ok().map(Addr::new).filter(|at| !at.is_null())
@@ -88,17 +88,19 @@ fn object_of(memory: &dyn Memory, exception: Addr) -> Option<Addr> {
     })
 }
 
-/// Distances before a virtual table of two words: the offset to the whole object, and its `std::type_info`.
+/// Distances in bytes from the two words before a virtual table to the table: the offset to the whole object, and its
+/// `std::type_info`.
 const TOP: u64 = 16;
 const KIND: u64 = 8;
 
-/// Maximum distance of a base class from the start of its object in bytes.
+/// Maximum distance in bytes from the start of an object to a base class in it.
 const MAX_TOP: u64 = 64 << 10;
 
 /// Returns the `std::type_info` of the class with the virtual table at `table`. `None` if there is no such class.
 ///
-/// A `std::type_info` is an object too, of `__class_type_info` or of a class like it. Those derive singly, so their
-/// own `std::type_info` is of `__si_class_type_info`, which alone describes itself.
+/// A `std::type_info` is itself an object, of `__class_type_info` or a similar class. These classes have a single base,
+/// so their own `std::type_info` is an object of `__si_class_type_info`. That class is the only one whose
+/// `std::type_info` is an object of the class itself.
 fn class_info(memory: &dyn Memory, table: Addr) -> Option<Addr> {
     let word = |at: Addr| memory.peek_u64(at).ok();
     let kind_of = |table: Addr| word(table.checked_sub(KIND)?).map(Addr::new).filter(|kind| !kind.is_null());
@@ -112,7 +114,7 @@ fn class_info(memory: &dyn Memory, table: Addr) -> Option<Addr> {
 /// Returns the class with the virtual table at `table`, as C++ writes it. `None` if there is no such class, or its name
 /// is not in the core.
 ///
-/// Declares what it reads as structures, and the name as a name, so that a scrubbed core has them too.
+/// Declares the bytes that it reads as structures, and the name as a name, so that scrubbed cores keep them.
 pub fn class_name(memory: &dyn Memory, table: Addr) -> Option<String> {
     let kind = class_info(memory, table)?;
     let raw = raw_name(memory, kind)?;
@@ -151,7 +153,7 @@ fn describe(memory: &dyn Memory, object: Addr) -> CxxException {
     }
 }
 
-/// Address and length of the mangled name of a type, without the NUL at its end.
+/// Returns address and length of a type's mangled name, without the final NUL.
 fn name_bytes(memory: &dyn Memory, kind: Addr) -> Option<(Addr, u64)> {
     let at = memory.peek_u64(kind.checked_add(NAME)?).ok().map(Addr::new)?;
     let have = memory.readable(at, limits::MAX_SYMBOL_NAME as u64);
@@ -159,7 +161,7 @@ fn name_bytes(memory: &dyn Memory, kind: Addr) -> Option<(Addr, u64)> {
     Some((at, memchr::memchr(0, &bytes)? as u64))
 }
 
-/// The mangled name of a type. A `*` before it marks a type of one module.
+/// Returns the mangled name of a type. A `*` before it marks a type of a single module.
 fn raw_name(memory: &dyn Memory, kind: Addr) -> Option<String> {
     let (at, len) = name_bytes(memory, kind)?;
     let name = String::from_utf8(memory.look(at, usize::try_from(len).ok()?).ok()?).ok()?;
@@ -169,7 +171,7 @@ fn raw_name(memory: &dyn Memory, kind: Addr) -> Option<String> {
     is_name.then(|| name.to_owned())
 }
 
-/// The text of an object by its type.
+/// Returns the text of an object, by its type.
 fn what(memory: &dyn Memory, object: Addr, raw: &str, bases: &[String]) -> (Option<String>, Confidence) {
     let pointer = || memory.peek_u64(object).ok().map(Addr::new);
     match raw {
@@ -183,26 +185,26 @@ fn what(memory: &dyn Memory, object: Addr, raw: &str, bases: &[String]) -> (Opti
         }
         _ => {}
     }
-    // libstdc++ gives both a reference-counted string.
+    // In libstdc++, both classes contain a reference-counted string.
     let counted = |name: &str| ["St13runtime_error", "St11logic_error"].contains(&name);
     if std::iter::once(raw).chain(bases.iter().map(String::as_str)).any(counted) {
         return (cow_text(memory, object.saturating_add(8)), Confidence::Exact);
     }
-    // A member of the class: which one what() returns is its code's choice.
+    // The text is a member of the class. Whether what() returns it depends on the class's code.
     let is_class = raw.starts_with(|c: char| c.is_ascii_digit() || c == 'N' || c == 'S');
     let members = (1..TEXT_WORDS).filter_map(|word| object.checked_add(8 * word)).filter(|_| is_class);
     let texts = members.filter_map(|at| string(memory, at).or_else(|| cow_text(memory, at)));
     (texts.into_iter().next(), Confidence::Derived)
 }
 
-/// A std::string at `at`: text, length.
+/// Reads the std::string at `at`, which is a pointer to the text and its length.
 fn string(memory: &dyn Memory, at: Addr) -> Option<String> {
     let text = memory.peek_u64(at).ok().map(Addr::new)?;
     let len = memory.peek_u64(at.checked_add(8)?).ok().filter(|len| (1..=MAX_TEXT).contains(len))?;
     exact_text(memory, text, len)
 }
 
-/// A reference-counted string whose text the word at `at` refers to. Before the text: length, capacity, count.
+/// Reads the reference-counted string whose text the word at `at` points at. Before the text: length, capacity, count.
 fn cow_text(memory: &dyn Memory, at: Addr) -> Option<String> {
     let text = memory.peek_u64(at).ok().map(Addr::new)?;
     let len = memory.peek_u64(text.checked_sub(24)?).ok().filter(|len| (1..=MAX_TEXT).contains(len))?;
@@ -213,7 +215,7 @@ fn cow_text(memory: &dyn Memory, at: Addr) -> Option<String> {
 /// Maximum length of a text in bytes.
 const MAX_TEXT: u64 = 4096;
 
-/// The text of exactly `len` bytes that ends with a NUL.
+/// Returns the text of exactly `len` bytes that ends with a NUL.
 fn exact_text(memory: &dyn Memory, at: Addr, len: u64) -> Option<String> {
     let bytes = memory.look(at, usize::try_from(len.checked_add(1)?).ok()?).ok()?;
     let (end, text) = bytes.split_last()?;

@@ -6,7 +6,7 @@ use crate::addr::Addr;
 use crate::memory::Memory;
 use crate::targets::{Arch, Registers};
 
-/// Longest instruction in bytes.
+/// Maximum length of an instruction in bytes.
 const LONGEST: u64 = 15;
 
 /// Names of the general registers by number.
@@ -18,7 +18,7 @@ const REGISTERS: [&str; 16] =
 pub struct Operand {
     /// Base register.
     pub register: &'static str,
-    /// Its value.
+    /// Value of the base register.
     pub value: u64,
     /// Displacement in bytes.
     pub displacement: i64,
@@ -26,7 +26,7 @@ pub struct Operand {
     pub address: Addr,
 }
 
-/// Decodes the operand of the instruction at `ip`. `None` if its code cannot be read, or it has no such operand.
+/// Decodes the memory operand of the instruction at `ip`. `None` if its code cannot be read, or it has no such operand.
 pub fn operand(memory: &dyn Memory, arch: Arch, ip: Addr, registers: &Registers) -> Option<Operand> {
     if arch != Arch::X86_64 {
         return None;
@@ -40,7 +40,7 @@ fn decode(code: &[u8], value_of: &dyn Fn(&str) -> Option<u64>) -> Option<Operand
     let mut rest = code.get(prefixes..)?;
     let mut rex = 0;
     match *rest.first()? {
-        // A segment base is not known here.
+        // The base of the segment is unknown.
         0x64 | 0x65 => return None,
         first @ 0x40..=0x4f => {
             rex = first;
@@ -49,7 +49,7 @@ fn decode(code: &[u8], value_of: &dyn Fn(&str) -> Option<u64>) -> Option<Operand
         _ => {}
     }
     match *rest.first()? {
-        // VEX: the bits of REX are inverted.
+        // VEX: the bits that replace REX are inverted.
         0xc4 => {
             rex = !rest.get(1)? >> 5 & 7;
             rest = rest.get(4..)?;
@@ -66,7 +66,7 @@ fn decode(code: &[u8], value_of: &dyn Fn(&str) -> Option<u64>) -> Option<Operand
     }
     let modrm = *rest.first()?;
     let (mode, low) = (modrm >> 6, modrm & 7);
-    // A register operand; an address relative to the instruction.
+    // The operand is a register, or relative to the instruction pointer.
     if mode == 3 || mode == 0 && low == 5 {
         return None;
     }
@@ -108,7 +108,7 @@ mod tests {
             "r12" => Some(0x3000),
             _ => None,
         };
-        /// Code, and the register and address that it uses.
+        /// Code of an instruction. `Some`: the register and address that it uses.
         type Case<'a> = (&'a [u8], Option<(&'a str, u64)>);
         let cases: [Case<'_>; 9] = [
             (&[0x8b, 0x47, 0x18], Some(("rdi", 0x1018))), // mov eax, [rdi+24]

@@ -8,7 +8,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::process::Process;
 
-/// What wrote a message.
+/// Writer of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackTextKind {
     /// A panic of Rust.
@@ -26,19 +26,19 @@ pub enum StackTextKind {
 pub struct StackText {
     /// Address of the message.
     pub address: Addr,
-    /// What wrote it.
+    /// Writer of the message.
     pub kind: StackTextKind,
-    /// The message, without the line of the thread.
+    /// The message, without the line that names the thread.
     pub text: String,
-    /// For a panic: name of the thread, its ID (from Rust 1.91 on), and the source position.
+    /// For a panic or a stack overflow: name of the thread.
     pub thread: Option<String>,
-    /// ID of the thread.
+    /// ID of the thread (from Rust 1.91 on).
     pub tid: Option<u32>,
-    /// File, line and column.
+    /// For a panic: file, line and column.
     pub position: Option<String>,
 }
 
-/// Longest message that is read, in bytes. Rust's buffer has 512.
+/// Maximum length of a message in bytes. Rust's buffer has 512.
 const LONGEST: usize = 1024;
 
 /// Finds the messages in `stack`, lowest address first.
@@ -63,7 +63,8 @@ pub fn stack_texts(process: &Process, stack: AddrRange) -> Vec<StackText> {
     out
 }
 
-/// Parses the message around an occurrence of its mark. Returns its offset, and the message.
+/// Parses the message around a mark. Gets the bytes and the mark's offset. Returns the message's offset, and the
+/// message.
 type Parse = fn(&[u8], usize) -> Option<(usize, StackText)>;
 
 const MARKS: [(&[u8], Parse); 4] = [
@@ -143,7 +144,7 @@ fn thread_before(bytes: &[u8], end: usize) -> Option<(usize, String, Option<u32>
     Some((from.saturating_add(at), name.to_owned(), tid))
 }
 
-/// The UTF-8 text from `at` to the first NUL.
+/// Returns the UTF-8 text from `at` to the first NUL.
 fn text_from(bytes: &[u8], at: usize) -> Option<String> {
     let rest = bytes.get(at..)?;
     let rest = rest.get(..LONGEST).unwrap_or(rest);
@@ -172,7 +173,7 @@ mod tests {
         let old = b"thread 'main' panicked at 'it is 'late'', src/main.rs:7:5\n\0";
         let found = panic(old, 13).map(|(_, text)| (text.text, text.position, text.tid));
         assert_eq!(found, Some(("it is 'late'".into(), Some("src/main.rs:7:5".into()), None)));
-        // Format strings in a program's data are no messages.
+        // Format strings in a program's data are not messages.
         for data in [&b"thread '{}' panicked at {}:\n{}"[..], b"thread ' panicked at ", b"thread 'a' panicked at b"] {
             let at = memchr::memmem::find(data, b" panicked at ").unwrap_or(0);
             assert_eq!(panic(data, at), None);

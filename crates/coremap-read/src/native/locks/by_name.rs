@@ -70,7 +70,7 @@ const FUNCTIONS: &[(&str, Purpose)] = &[
     ("__atomic_futex_unsigned", Purpose::Future),
 ];
 
-/// The purpose of the first functions of a stack.
+/// Returns what the innermost functions of a stack wait for.
 fn purpose(names: &[String]) -> Option<Purpose> {
     // Rust's names may have brackets around types: `<std::sys::sync::mutex::futex::Mutex>::lock_contended`.
     let of = |name: &String| {
@@ -89,7 +89,8 @@ fn purpose(names: &[String]) -> Option<Purpose> {
 /// Identifies the object by the functions on the stack, and its owner by its fields.
 pub(super) fn wait(scene: &Scene<'_>, call: &FutexCall, names: &[String]) -> Option<NativeWait> {
     const HOW: &str = "the futex call of a function of the library";
-    // Only musl's locks have the upper bit while threads wait, and glibc's robust and PI mutexes with an ID.
+    // The upper bit is set only in musl's locks while threads wait, and in glibc's robust and PI mutexes together with
+    // an ID.
     let is_musl = match scene.libc {
         Some(libc) => libc == Libc::Musl,
         None => call.value & musl::HAS_WAITERS != 0,

@@ -36,8 +36,8 @@ pub(super) fn call(call: &SystemCall) -> Option<FutexCall> {
     let (at, operation) = (Addr::new(at?), operation?);
     let kind = operation & !(PRIVATE | REALTIME);
     let waits = [WAIT, LOCK_PI, WAIT_BITSET, LOCK_PI2].contains(&kind) && at.is_aligned(4) && !at.is_null();
-    // A wait with a timeout that was interrupted is restarted by restart_syscall, with the same arguments. Other calls
-    // are too, so the private flag must be set.
+    // restart_syscall restarts an interrupted wait with a timeout, with the same arguments. It also restarts other
+    // calls, so require the private flag.
     let is_futex = match call.name? {
         "futex" => true,
         "restart_syscall" => operation & PRIVATE != 0,

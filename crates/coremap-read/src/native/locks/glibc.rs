@@ -99,14 +99,14 @@ fn mutex(scene: &Scene<'_>, call: &FutexCall) -> Option<NativeWait> {
         false => (owner, contended && plausible),
     };
     let owner = scene.owner(owner, OWNER).filter(|_| is_mutex)?;
-    // Other libraries' locks have 2 with waiters too (Rust, with a bit set), and any number may follow them. An owner
-    // that is no thread is believed only in the form of pthread_mutex_lock's own call, with one user.
+    // Locks of other libraries also contain 2 while threads wait (in Rust, with a bit set), and any number may follow
+    // them. An owner that is not a thread is accepted only if pthread_mutex_lock itself made the call, with one user.
     if owner.state != OwnerState::Alive && (call.has_bits || users != 1) {
         return None;
     }
     let how = "the fields of a pthread_mutex_t around the futex";
     Some(NativeWait {
-        // A number that is no thread's may be by chance.
+        // A number that is no thread's ID may be chance.
         confidence: if owner.state == OwnerState::Alive { Confidence::Exact } else { Confidence::Derived },
         owners: vec![owner],
         records_owner: true,

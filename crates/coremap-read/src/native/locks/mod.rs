@@ -96,7 +96,7 @@ struct Scene<'a> {
     threads: BTreeMap<u32, Option<Addr>>,
     /// Thread IDs by thread pointer.
     by_pointer: HashMap<Addr, u32>,
-    /// Thread IDs by the IDs that the threads themselves know, if those differ: in a PID namespace.
+    /// Thread IDs by the threads' own IDs. In a PID namespace, these differ. Empty if they are the same.
     own_ids: BTreeMap<u32, u32>,
     /// Process ID, as the threads know it.
     pid: Option<u32>,
@@ -136,8 +136,8 @@ impl Scene<'_> {
     }
 }
 
-/// Offset of the thread ID in the control block on x86_64: `tid` of glibc's `struct pthread` (from 2.12 to 2.42), and of
-/// musl's.
+/// Offset of the thread ID in the control block on x86_64: `tid` of glibc's `struct pthread` (from 2.12 to 2.42), and
+/// of musl's.
 const GLIBC_TID: u64 = 0x2d0;
 const MUSL_TID: u64 = 48;
 

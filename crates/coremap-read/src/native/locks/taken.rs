@@ -123,8 +123,8 @@ fn last_event(
 }
 
 impl CodeFrame {
-    /// Whether a register may have had `value` at an earlier instruction of the function. A register that calls preserve
-    /// mostly still has it. Any other was loaded from a word of the frame or from a register.
+    /// Whether a register may have had `value` at an earlier instruction of the function. A register that calls
+    /// preserve mostly still has it. Any other was loaded from a word of the frame or from a register.
     fn may_be(&self, base: u8, value: u64) -> bool {
         match self.kept.get(usize::from(base)).copied().flatten() {
             Some(kept) => kept == value,

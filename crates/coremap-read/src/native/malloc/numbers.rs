@@ -6,7 +6,7 @@ use crate::native::malloc::blocks::{Block, BlockId, Blocks};
 
 /// Numbers of all used blocks. One entry for each 64 possible starts (1 KiB of heap).
 pub struct BlockNumbers {
-    /// Bits of the used starts, and the number of the first of them.
+    /// Bits of the starts of used blocks, and the number of the first of these blocks.
     words: Vec<(u64, u32)>,
     len: u32,
 }

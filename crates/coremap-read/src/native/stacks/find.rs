@@ -335,8 +335,9 @@ impl Finder<'_> {
         rest
     }
 
-    /// Returns the main thread's stack, if another thread's control block describes it: a thread that is not the main
-    /// one called fork, and in the child it is the only one. The parent's main stack is added to `rest` then.
+    /// Returns the main thread's stack, if another thread's control block describes it. This happens in a child of
+    /// fork: the thread that called fork was not the main thread, and in the child it is the only one. The parent's
+    /// main stack is then added to `rest`.
     fn main_elsewhere(&self, layout: RecordLayout, rest: &mut Vec<ThreadStack>) -> Option<ThreadStack> {
         let (range, how) = self.main?;
         let tid = self.process.main_tid()?;

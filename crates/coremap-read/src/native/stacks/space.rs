@@ -24,8 +24,8 @@ impl<'a> Space<'a> {
         Space { base, runs: RangeMap::from_sorted(runs).unwrap_or_default(), producer: facts.producer }
     }
 
-    /// Returns the uppermost `size` bytes of writable anonymous mappings of at least [`SMALLEST`] times that size, at
-    /// most `limit` of them. Mappings with an unwritable mapping below, such as a guard, come first.
+    /// Returns the top `size` bytes of writable anonymous mappings, at most `limit` of them. A mapping must have at
+    /// least [`SMALLEST`] times that size. Mappings above an unwritable mapping, such as a guard, come first.
     pub(super) fn tops(&self, size: u64, limit: usize) -> Vec<AddrRange> {
         let entries: Vec<&BaseEntry> = self.base.entries.iter().collect();
         let guarded = |pair: &[&BaseEntry]| matches!(pair, [below, at] if below.range.end == at.range.start && !is_writable(below));

@@ -1,5 +1,5 @@
-//! Classes by DWARF of debug files: their fields, the static members that a class declares, and the places of variables
-//! that say that they are one of these.
+//! Classes from DWARF of debug files: their fields, the static members that they declare, and the addresses of
+//! variables that are declared as such members.
 //!
 //! DWARF 5, sections 5.7 and 2.6: a static member is a declaration, and its variable has DW_AT_specification.
 
@@ -76,8 +76,8 @@ fn classes(dwarf: &Dwarf<Slice<'_>>) -> Vec<DebugClass> {
 fn of_unit(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, out: &mut Vec<DebugClass>) -> gimli::Result<()> {
     // The class of each declared member, by the member's offset.
     let mut members: HashMap<UnitSectionOffset, usize> = HashMap::new();
-    // Names of classes by the offset of their entry, also of those that are only declared, and which class has which
-    // base.
+    // Names of classes by the offset of their entry, including classes that are only declared. Then the base class of
+    // each class.
     let mut names: HashMap<UnitSectionOffset, String> = HashMap::new();
     let mut bases: Vec<(usize, UnitSectionOffset)> = Vec::new();
     // The class that is being read: its depth, and its index.

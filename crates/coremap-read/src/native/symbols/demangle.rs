@@ -9,8 +9,8 @@ use cpp_demangle::{BorrowedSymbol, DemangleOptions, ParseOptions};
 
 use crate::limits;
 
-/// Operators whose operands the parser reads up to four times (new, new[], `::`), below the reach of
-/// [`limits::MAX_DEMANGLE_DEPTH`].
+/// Operators whose operands the parser reads up to four times: new, new[] and `::`. [`limits::MAX_DEMANGLE_DEPTH`] does
+/// not limit them.
 const RETRIED: [&[u8]; 3] = [b"nw", b"na", b"gs"];
 
 /// Text that returns an error instead of growing beyond [`limits::MAX_DEMANGLED`].

@@ -306,7 +306,8 @@ impl ImageSymbols {
         out
     }
 
-    /// Adds symbols of files under `--symbols` and of the mapped file. Returns the files, the one with the most complete sections first.
+    /// Adds symbols of files under `--symbols` and of the mapped file. Returns the files, the one with the most
+    /// complete sections first.
     fn add_files(
         &mut self,
         process: &Process,

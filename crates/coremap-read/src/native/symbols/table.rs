@@ -130,8 +130,8 @@ impl PlacedSym {
         })
     }
 
-    /// Whether it names data. `code`: ranges of code, sorted. NativeAOT's compiler gives its variables no type up to 10.0:
-    /// a local label outside of code. The linker's own labels are global.
+    /// Whether it names data. `code`: ranges of code, sorted. NativeAOT's compiler gives its variables no type up to
+    /// 10.0: a local label outside of code. The linker's own labels are global.
     pub(super) fn is_data(&self, code: &[AddrRange]) -> bool {
         let is_label = self.kind == SymKind::Label && self.local;
         self.kind == SymKind::Data || is_label && part_of(code, self.start).is_none()

@@ -1,7 +1,7 @@
 //! Names of the program's thread-local variables.
 //!
-//! On x86_64 the program's own block is directly below the thread pointer (ELF Handling For Thread-Local Storage, variant
-//! II), so a variable has the same distance from it in every thread.
+//! On x86_64 the program's own block is directly below the thread pointer (ELF Handling For Thread-Local Storage,
+//! variant II), so a variable has the same distance from it in every thread.
 
 use goblin::elf::{program_header as ph, section_header as sh, sym as st};
 

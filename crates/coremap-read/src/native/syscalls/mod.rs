@@ -1,8 +1,8 @@
 //! The system call that a thread is in, with its arguments.
 //!
 //! x86_64: `orig_rax` has the number, and -1 after an interrupt or a fault (arch/x86/entry/entry_64.S). The kernel
-//! preserves the argument registers. aarch64: x8 has the number. NT_ARM_SYSTEM_CALL, or a system call instruction, says that
-//! there is a call.
+//! preserves the argument registers. aarch64: x8 has the number. NT_ARM_SYSTEM_CALL, or a system call instruction, says
+//! that there is a call.
 
 mod names;
 

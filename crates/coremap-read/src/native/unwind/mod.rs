@@ -163,8 +163,8 @@ impl<'p> Unwinder<'p> {
         called.then_some(UnwoundFrame { regs, exact: false, trust: Trust::FramePointer })
     }
 
-    /// Returns the caller of an aarch64 function that called a funclet. The function gave the funclet the frame pointer of
-    /// the method's own frame, so its own frame record is where its stack pointer is (CoreCLR 9 to 11,
+    /// Returns the caller of an aarch64 function that called a funclet. The function gave the funclet the frame pointer
+    /// of the method's own frame, so its own frame record is where its stack pointer is (CoreCLR 9 to 11,
     /// pal/src/arch/arm64/exceptionhelper.S).
     pub fn by_record_at_sp(&self, step: &UnwoundFrame, stack: AddrRange) -> Option<UnwoundFrame> {
         let mut step = step.clone();
@@ -290,8 +290,8 @@ impl<'p> Unwinder<'p> {
         Some(UnwoundFrame { regs, exact: true, trust: if alternate { Trust::Signal } else { Trust::Scan } })
     }
 
-    /// Return addresses on the stack between the frame at `step` and the frame `up` that its frame pointer leads to, each
-    /// as a caller that has kept the frame pointer.
+    /// Returns possible callers between the frame at `step` and the frame `up`, to which its frame pointer leads: one
+    /// for each return address on the stack between them. Such a caller has kept the frame pointer.
     pub(crate) fn skipped(&self, step: &UnwoundFrame, up: &UnwoundFrame) -> Vec<UnwoundFrame> {
         let mut out = Vec::new();
         let Some(end) = step.regs.fp() else { return out };

@@ -11,8 +11,8 @@ const SP: u32 = 31;
 /// Longest code that is decoded, in instructions. The helpers have fewer than 100.
 pub(super) const MAX_CODE: usize = 256;
 
-/// Returns what must be added to the stack pointer behind `code`, which begins at a function's start, to get the frame
-/// pointer that the function had set up. `None` if the function still has it, or had none.
+/// Returns the distance from the stack pointer after `code` to the frame pointer that the function had set up. `code`
+/// begins at a function's start. `None` if the function still has that frame pointer, or had none.
 pub(super) fn distance(code: &[u32]) -> Option<u64> {
     // From the stack pointer to the frame pointer.
     let mut set_up: Option<i64> = None;

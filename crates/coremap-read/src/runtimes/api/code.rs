@@ -237,8 +237,9 @@ pub trait ManagedCode: Sync {
     /// [`UnwindError`] if the frame cannot be unwound.
     fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, UnwindError>;
 
-    /// The stack pointer of the caller of a frame after a call, without use of the frame pointer. Unwinding by a frame
-    /// pointer that belongs to another frame leads to a caller too; this one shows whether both agree. `None` if unknown.
+    /// Returns the stack pointer of the caller of a frame after a call, without use of the frame pointer. Unwinding by
+    /// another frame's frame pointer would also lead to a caller. If both stack pointers agree, the caller is right.
+    /// `None` if unknown.
     fn caller_sp_from_sp(&self, regs: &Regs) -> Option<Addr> {
         self.unwind(regs, false).ok().map(|up| up.sp())
     }

@@ -39,7 +39,7 @@ pub struct ManagedFrame {
 pub enum Caller {
     /// The frame with these registers.
     Regs(Box<Regs>),
-    /// The code with these registers, which was interrupted there, or went on on this stack. It may be another stack.
+    /// Code that was interrupted, or that continued on another stack. These are its registers.
     Interrupted(Box<Regs>),
     /// Nobody: the frame is the first of its stack.
     Nobody,

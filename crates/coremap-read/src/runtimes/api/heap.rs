@@ -20,7 +20,7 @@ pub const FREE_NAME: &str = "Free";
 /// An object of a managed heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Start address, as references to the object have it.
+    /// Start address. References to the object have this value.
     pub addr: Addr,
     /// Type of the object.
     pub kind: TypeIndex,
@@ -379,8 +379,8 @@ pub trait Heap: Sync {
     /// Name of a type as the runtime's own tools write it.
     fn type_name(&self, kind: TypeIndex) -> String;
 
-    /// How the type of these objects is known, in the runtime's words: the weakest grade among them. `None` if each object
-    /// has its type.
+    /// How the type of these objects is known, in the runtime's words: the weakest grade among them. `None` if each
+    /// object has its type.
     fn type_grade(&self, _kind: TypeIndex) -> Option<&'static str> {
         None
     }
@@ -414,13 +414,14 @@ pub trait Heap: Sync {
         None
     }
 
-    /// The key of a map whose value is at `offset` in `object`, as text: an `AsyncLocal` with the static variable that
-    /// declares it. `None` if the object is no such map.
+    /// Returns the key of a map whose value is at `offset` in `object`, as text. For example, an `AsyncLocal` with the
+    /// static variable that declares it. `None` if the object is no such map.
     fn key_of_value(&self, _object: Addr, _kind: TypeIndex, _offset: u64) -> Option<String> {
         None
     }
 
-    /// What the object at `object` is in the program, in words: the globals of a module. `None` if its type says it.
+    /// Returns what the object is in the program, in words, such as the globals of a module. `None` if its type is
+    /// enough.
     fn title(&self, _object: Addr) -> Option<String> {
         None
     }

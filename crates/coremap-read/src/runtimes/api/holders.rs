@@ -1,4 +1,4 @@
-//! What a runtime says about holders of memory: named variables, and the part that each type plays.
+//! Facts for the search for what retains memory: named variables, and the role of each type.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ pub enum TypeRole {
     Collection,
     /// A part of a collection: a node, an entry, an array of them.
     Part,
-    /// A node of a list that its elements refer to as well: of timers, of registrations. It belongs to the list's owner,
-    /// which is a [`TypeRole::Collection`]; whoever refers to a node does not own the list.
+    /// A node of a list to which the list's elements refer as well, as with timers and registrations. The node belongs
+    /// to the list's owner, which is a [`TypeRole::Collection`]. An object that refers to a node does not own the list.
     ListNode,
     /// Any other type of the runtime's library.
     Library,

@@ -22,7 +22,7 @@ pub struct TaskEnd {
     pub due_ms: Option<u32>,
     /// The completion source of a promise.
     pub source: Option<Addr>,
-    /// Async methods from the end to the task that was asked for, innermost first, up to a limit.
+    /// Async methods from the end to the queried task, innermost first, up to a limit.
     pub methods: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ pub struct TaskEnd {
 pub struct PendingMethod {
     /// Its box or continuation.
     pub object: Addr,
-    /// The task or box that it belongs to, as [`PendingTasks::ends`] takes it.
+    /// Its task or box, as [`PendingTasks::ends`] takes it.
     pub task: Addr,
     /// Name of the method, if its metadata is known.
     pub method: Option<String>,
@@ -61,7 +61,7 @@ pub trait PendingTasks: Sync {
     /// What the completion of the task or box at an address depends on. One end of kind `Done` if it is complete.
     fn ends(&self, task: Addr) -> Vec<TaskEnd>;
 
-    /// The tasks and boxes that go on when a task completes.
+    /// Returns the tasks and boxes that continue when a task completes.
     fn awaited_by(&self, task: Addr) -> Vec<Addr>;
 
     /// Visits the pending async methods.

@@ -16,7 +16,7 @@ pub trait RetainedSizes {
     /// Bytes that each of `objects` retains. `None` if it is not live.
     fn of(&self, objects: &[Addr]) -> Vec<Option<u64>>;
 
-    /// Bytes that `objects` retain in total. What one of them retains of another counts once.
+    /// Returns the bytes that `objects` retain in total. Bytes that several of them retain count once.
     fn sum_of(&self, objects: &[Addr]) -> u64;
 
     /// The `limit` objects that retain most, of those that `pick` accepts, with the bytes that each retains.

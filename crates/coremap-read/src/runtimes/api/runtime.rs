@@ -277,8 +277,8 @@ pub trait ManagedRuntime: Sync {
         false
     }
 
-    /// The object whose name an entry of a runtime's table has: the thread-local variable of a value. `None` for
-    /// others.
+    /// Returns the object that names an entry in one of the runtime's tables. For the entry of a thread-local value,
+    /// this is the thread-local variable. `None` for other entries.
     fn named_by(&self, _entry: Addr) -> Option<Addr> {
         None
     }
@@ -298,7 +298,7 @@ pub trait ManagedRuntime: Sync {
         None
     }
 
-    /// What the state of a collection's elements of one type says, in words: how many are not completed.
+    /// Describes the state of a collection's elements of one type, in words, such as how many are not completed.
     fn elements_note(&self, _kind: TypeIndex, _elements: &[Addr]) -> Option<String> {
         None
     }
@@ -339,7 +339,7 @@ pub trait ManagedRuntime: Sync {
         Vec::new()
     }
 
-    /// What it knows of the end of the process. `None` if nothing.
+    /// Facts about the end of the process. `None` if the runtime has none.
     fn last_words(&self) -> Option<&dyn LastWords> {
         None
     }

@@ -55,7 +55,7 @@ impl Selection {
             && self.range.is_none_or(|range| range.intersect(&heap_range.range).is_some())
     }
 
-    /// Whether an object of a range that is included is one of them.
+    /// Whether the selection includes an object. The object's heap range must be included.
     pub(super) fn has(&self, object: &Object) -> bool {
         self.min.is_none_or(|min| object.size >= min)
             && self.max.is_none_or(|max| object.size <= max)

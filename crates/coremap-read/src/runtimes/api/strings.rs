@@ -199,8 +199,8 @@ fn each_batch(
 struct Equal {
     /// Bytes of the objects with the content, other than the strings. Each counts once.
     storage: u64,
-    /// Bytes of all strings but one, and of all contents but one. Sizes are those of the total, without padding, so that
-    /// the waste is never more than the total.
+    /// Bytes of all strings but one, and of all contents but one. Sizes are those of the total, without padding, so
+    /// that the waste is never more than the total.
     wasted: u64,
 }
 

@@ -41,7 +41,7 @@ pub struct WaitFact {
     pub object: Addr,
     /// Type of that object.
     pub r#type: Option<String>,
-    /// What it is, as in `waits for the initialisation of class A`. `None`: the object's own name says it.
+    /// What it is, as in `waits for the initialisation of class A`. `None` if the object's own name is enough.
     pub what: Option<String>,
     /// Who can end the wait. Empty if nobody is known.
     pub owners: Vec<WaitOwner>,
@@ -57,7 +57,7 @@ pub struct WaitFact {
     pub owner_ended: bool,
     /// Whether the owner was a thread of the parent process, which does not exist after fork.
     pub owner_inherited: bool,
-    /// Whether a wait for it is what a thread without work does: an empty queue, an idle pool.
+    /// Whether threads without work wait for it, such as an empty queue or an idle pool.
     pub idle: bool,
     /// Whether the wait usually ends soon by itself: a short timer, an operation of a socket.
     pub soon: bool,
@@ -141,7 +141,7 @@ pub struct TaskDetail {
     pub created_by: Option<String>,
     /// Size of its stack in bytes.
     pub stack: u64,
-    /// Whether its wait ends only if another one takes what it has: a send.
+    /// Whether it waits for another party to take a value from it, as in a send.
     pub gives: bool,
 }
 
@@ -243,8 +243,8 @@ pub trait WaitFacts: Sync {
         None
     }
 
-    /// What does not go on while a thread runs, because the thread alone serves it: an event loop. `None` for most
-    /// threads.
+    /// Returns what is blocked while a thread runs, because only this thread serves it, such as an event loop. `None`
+    /// for most threads.
     fn serves(&self, thread: &ThreadRow) -> Option<&'static str> {
         let _ = thread;
         None

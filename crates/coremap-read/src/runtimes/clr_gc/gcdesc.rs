@@ -8,8 +8,8 @@ use crate::addr::{Addr, WORD};
 use crate::limits;
 use crate::memory::Memory;
 
-/// Bytes of the ObjHeader, which precedes an object. The object's size counts it, so from the MethodTable on an object
-/// has this much less than its size.
+/// Size in bytes of the ObjHeader before an object. The object's size includes it. So from the MethodTable on, an
+/// object has this many bytes less than its size.
 const HEADER: u64 = 8;
 
 /// A run of adjacent references.

@@ -22,7 +22,7 @@ const COLLECTIONS: [&str; 4] = [
 const HUBS: [&str; 4] =
     ["System.Threading.Thread", "System.RuntimeType", "System.Reflection.LoaderAllocator", "System.AppDomain"];
 
-/// Nodes of lists that others refer to as well, and the owners of such lists.
+/// Types of list nodes to which other objects refer as well, and types that own such lists.
 const LIST_NODES: [&str; 4] = [
     "System.Threading.TimerQueueTimer",
     "System.Threading.CancellationTokenSource+CallbackNode",
@@ -35,7 +35,8 @@ const LIST_OWNERS: [&str; 3] = [
     "System.Threading.SemaphoreSlim",
 ];
 
-/// Parts of collections that are no nested types: a queue's segments, a node of an immutable dictionary's tree.
+/// Types that are parts of collections, but are not nested types: a queue's segments, a node of an immutable
+/// dictionary's tree.
 const PARTS: [&str; 2] =
     ["System.Collections.Concurrent.ConcurrentQueueSegment<", "System.Collections.Immutable.SortedInt32KeyNode<"];
 

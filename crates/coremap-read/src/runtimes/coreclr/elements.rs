@@ -54,7 +54,8 @@ impl CoreClr<'_> {
         }
     }
 
-    /// A sentence on the method that most of `delegates` call, which `elements` are or have.
+    /// Returns a sentence on the method that most of `delegates` call. The `elements` elements are these delegates, or
+    /// contain them.
     fn note_on_delegates(&self, elements: usize, delegates: &[Addr]) -> Option<String> {
         let methods = delegates.iter().filter_map(|delegate| self.delegate_method(*delegate));
         let (method, number) = most(methods.map(|name| short(&name)))?;
@@ -64,8 +65,8 @@ impl CoreClr<'_> {
         })
     }
 
-    /// A sentence on the methods that `timers` timers call, by their delegates, and on the methods that wait for them,
-    /// by their states.
+    /// Returns a sentence on timers: the methods that they call, from their delegates, and the methods that wait for
+    /// them, from their states. `timers` is their number.
     fn note_on_timers(&self, timers: usize, delegates: &[Addr], states: &[Addr]) -> Option<String> {
         let methods = delegates.iter().filter_map(|delegate| self.delegate_method(*delegate));
         let called = most(methods.map(|name| short(&name)));
@@ -86,7 +87,7 @@ impl CoreClr<'_> {
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// A sentence on the method that waits for most of some tasks.
+    /// Returns a sentence on the method that waits for most of some tasks.
     fn note_on_tasks(&self, of: &[Addr]) -> Option<String> {
         let tasks = self.tasks(&Progress::silent());
         let pending: Vec<u32> = of.iter().filter_map(|task| tasks.index_of(*task)).collect();

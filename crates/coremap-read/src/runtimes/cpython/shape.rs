@@ -57,7 +57,7 @@ pub(crate) struct DictShape {
     pub(crate) first_value: u64,
     /// Offset of the number of values. Since 3.13.
     pub(crate) capacity: Option<u64>,
-    /// Offset of the flag that the values are inside the instance. Since 3.13.
+    /// Offset of the flag for values that are inside the instance. Since 3.13.
     pub(crate) embedded: Option<u64>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct FrameObjectShape {
     pub(crate) own: u64,
     /// Offset in the frame of its code.
     pub(crate) code: u64,
-    /// Offsets in the code of the number of variables, and of the size of the operand stack. 32 bits each.
+    /// Two offsets in a code object: number of variables, and size of the operand stack. 32 bits each.
     pub(crate) slots: [u64; 2],
 }
 

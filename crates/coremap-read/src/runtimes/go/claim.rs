@@ -10,7 +10,7 @@ use crate::runtimes::go::heap::{Liveness, Span, SpanUse, arena_of};
 use crate::runtimes::go::record::Record;
 use crate::runtimes::go::runtime::Runtime;
 
-/// Address below which a word is no pointer.
+/// Smallest address that a pointer can have.
 const LOWEST: Addr = Addr::new(4096);
 
 /// Evidence for the runtime's own structures.
@@ -23,7 +23,7 @@ pub(super) fn claim(runtime: &Runtime<'_>, list: &List, claims: &mut Claims) {
     let spans = &proof.spans.all;
     let of = |usage: SpanUse| union(spans.iter().filter(|s| s.usage == usage).map(|s| s.range).collect());
     let (objects, stacks, buffers) = (of(SpanUse::Objects), of(SpanUse::Stacks), of(SpanUse::WorkBuffers));
-    // Stacks that threads are on belong to these threads.
+    // A stack that a thread runs on now is claimed for that thread.
     let on_thread = union(list.stacks_of_threads(runtime));
     let parked: Vec<AddrRange> = stacks.iter().flat_map(|range| range.without(&on_thread)).collect();
     let uses = [
@@ -54,8 +54,8 @@ pub(super) fn claim(runtime: &Runtime<'_>, list: &List, claims: &mut Claims) {
     out.into_claims().iter().for_each(|claim| claims.add(claim.clone()));
 }
 
-/// Mappings outside of the arenas that contain the runtime's structures: descriptions of arenas and spans, their bits,
-/// summaries of pages, and what the runtime allocates for good.
+/// Finds the mappings outside of the arenas that contain the runtime's structures: descriptions of arenas and spans,
+/// their bits, summaries of pages, and allocations that the runtime never frees.
 fn own_structures(
     runtime: &Runtime<'_>,
     arenas: &BTreeSet<AddrRange>,
@@ -90,7 +90,7 @@ fn own_structures(
     out
 }
 
-/// Pointers in `mheap_`: to the table of arenas, the summaries and bitmaps of pages.
+/// Returns pointers in `mheap_`: to the table of arenas, and to the summaries and bitmaps of pages.
 fn heap_pointers(runtime: &Runtime<'_>) -> Vec<Addr> {
     let (heap, shape) = (runtime.proof.globals.heap, &runtime.shape().heap);
     let Some(words) = Record::look(runtime.memory(), heap, shape.central) else { return Vec::new() };

@@ -7,7 +7,7 @@ use crate::runtimes::api::{AllocationSite, KindBytes, ManagedRuntime, MethodRole
 use crate::runtimes::go::{Go, timers};
 use crate::units::{exact, round};
 
-/// Share of the memory limit, in per cent, that the live objects and the stacks take if the collector can free little.
+/// Minimum share of the memory limit, in per cent, that live objects and stacks use before a finding reports it.
 const NEAR: u64 = 80;
 
 /// Number of stacks that a finding names.
@@ -26,8 +26,8 @@ impl RuntimeFindings for Go<'_> {
     }
 }
 
-/// Live memory near the limit. Memory that the next collection frees does not count, since a heap may grow up to its
-/// limit on purpose.
+/// Reports live memory near the limit. Memory that the next collection frees does not count, since a heap may grow up
+/// to its limit on purpose.
 fn near_limit(go: &Go<'_>) -> Option<Finding> {
     let figures = go.figures();
     let limit = figures.limit.filter(|limit| *limit > 0)?;
@@ -49,13 +49,13 @@ fn near_limit(go: &Go<'_>) -> Option<Finding> {
     Some(Finding::new("memory-limit", Severity::Warning, text, evidence).known(Confidence::Exact).more("heap"))
 }
 
-/// The stacks that allocated most of what is in use.
+/// Reports the stacks that allocated most of the heap in use.
 fn sites(go: &Go<'_>) -> Option<Finding> {
     let profile = go.allocation_profile()?;
     let used = |site: &AllocationSite| site.scaled.inuse_bytes;
     let total = profile.sites.iter().fold(0u64, |sum, site| sum.saturating_add(used(site)));
     let heap = go.figures().heap_alloc;
-    // Where the profiler is off, a few records from the start of the program remain.
+    // If the profiler is off, it has only a few records from the program's start.
     if total.saturating_mul(100) < heap.saturating_mul(EXPLAINED) || total == 0 {
         return None;
     }

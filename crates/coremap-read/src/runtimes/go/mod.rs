@@ -1,9 +1,9 @@
 //! Go: its goroutines, functions, heap and heap profile, without symbols or DWARF.
 //!
-//! A Go program contains its runtime. `moduledata`, which the linker writes, leads to the tables of functions and types.
-//! It is found by its shape. The runtime's own variables have no address in it, so each is found by its shape too, and is
-//! believed only if other structures agree. Offsets come from the tables `layout/tables/go-1.N-x64.json`. An unknown
-//! version is read with a known version's table if all these checks pass, and is refused otherwise.
+//! A Go program contains its runtime. `moduledata`, which the linker writes, leads to the tables of functions and
+//! types. It is found by its shape. The runtime's own variables have no address in it, so each is found by its shape
+//! too, and is believed only if other structures agree. Offsets come from the tables `layout/tables/go-1.N-x64.json`.
+//! An unknown version is read with a known version's table if all these checks pass, and is refused otherwise.
 //!
 //! | room | contents |
 //! |---|---|

@@ -17,13 +17,14 @@ use crate::runtimes::go::types::TypeKind;
 /// Offset of the value's type in a `_panic`; its data follows.
 const ARG: u64 = 8;
 
-/// Beginning of the texts of the runtime's own errors.
+/// Prefix of the texts of the runtime's own errors.
 const RUNTIME_ERROR: &str = "runtime error: ";
 
 /// Functions with which the runtime ends a process for a panic that nobody recovered.
 const FATAL: [&str; 3] = ["runtime.fatalpanic", "runtime.dopanic_m", "runtime.preprintpanics"];
 
-/// Texts of a `boundsError`, by its code: an index, or bounds of a slice. `x` and `y` are its numbers.
+/// Texts of a `boundsError`, by its code: an index, or the bounds of a slice. `x` and `y` are placeholders for its
+/// numbers.
 const BOUNDS: [&str; 9] = [
     "index out of range [x] with length y",
     "slice bounds out of range [:x] with length y",
@@ -51,7 +52,7 @@ impl LastWords for Go<'_> {
         self.list().all.iter().find_map(|g| {
             let panic = memory.ptr(g.at.checked_add(shape.panic)?).ok().filter(|panic| !panic.is_null())?;
             let frames = self.frames_of(g);
-            // A panic that a deferred function recovers is in the g for a while too.
+            // A g may also have a panic that a deferred function is about to recover.
             let fatal = frames.iter().any(|frame| FATAL.contains(&frame.method.name.as_str()));
             let value = Record::read(memory, panic.checked_add(ARG)?, 16).filter(|_| fatal)?;
             let own = frames.iter().filter(|frame| frame.method.role == MethodRole::Program);
@@ -80,14 +81,14 @@ impl Go<'_> {
         crate::runtimes::go::goroutines::frames_of(self.runtime().process, self.all_code(), self.list(), g)
     }
 
-    /// Type of a panic's value, and its text if that is the runtime's own.
+    /// Returns the type of a panic's value, and its text if the text is a constant or the runtime's own.
     fn panic_value(&self, of: Addr, data: Addr) -> (String, Option<String>) {
         let memory = self.runtime().memory();
         let Some(found) = self.types().get(of) else { return ("type unknown".to_owned(), None) };
         let name = found.name.to_string();
         let text = match (name.as_str(), found.kind) {
             ("runtime.boundsError", _) => bounds(memory, data),
-            // A text in the program's file is no data of the process.
+            // A text in the program's file is a constant, and not data that the process received.
             (_, TypeKind::Text) => Record::read(memory, data, 16).and_then(|r| self.constant(r.ptr(0), r.u64(8))),
             _ => None,
         };
@@ -97,7 +98,8 @@ impl Go<'_> {
     fn constant(&self, at: Addr, len: u64) -> Option<String> {
         let len = usize::try_from(len).ok().filter(|len| *len <= limits::MAX_GO_NAME)?;
         let text = String::from_utf8(self.runtime().memory().look(at, len).ok()?).ok()?;
-        // Before it ends the process, the runtime replaces an error by its text, which is its own for its own errors.
+        // Before the process ends, the runtime replaces an error by its text. Show the text only if it is a constant or
+        // of the runtime's own error.
         (self.runtime().range.contains(at) || text.starts_with(RUNTIME_ERROR)).then_some(text)
     }
 }
@@ -110,7 +112,7 @@ fn bounds(memory: &dyn Memory, at: Addr) -> Option<String> {
     Some(filled(form, &x, &r.u64(8).to_string()))
 }
 
-/// A form with its two numbers. Letters of words are no numbers.
+/// Replaces the placeholders `x` and `y` in a text. These letters inside a word stay.
 fn filled(form: &str, x: &str, y: &str) -> String {
     let mut out = String::new();
     let chars: Vec<char> = form.chars().collect();

@@ -19,7 +19,7 @@ impl<'m> Record<'m> {
         }
     }
 
-    /// The same for a search, which does not record the bytes as a structure.
+    /// Like `read`, but for a search: the bytes are not recorded as a structure.
     pub(super) fn look(memory: &'m dyn Memory, at: Addr, size: u64) -> Option<Record<'m>> {
         let size = usize::try_from(size).ok()?;
         match memory.borrow_to_look(at, size) {

@@ -1,12 +1,12 @@
-//! The part that a type plays in the question who holds memory, by its name.
+//! Roles of types in the search for what retains memory, by the type's name.
 
 use crate::runtimes::api::TypeRole;
 use crate::runtimes::go::code::is_program;
 
-/// Types of the runtime that lead nearly everywhere.
+/// Types of the runtime that reach nearly everything.
 const HUBS: [&str; 5] = ["runtime.g", "runtime.m", "runtime.p", "runtime.sudog", "runtime._defer"];
 
-/// Beginnings of the names of parts of a map.
+/// Prefixes of the names of a map's internal types.
 const PARTS: [&str; 3] = ["map.group[", "map.bucket[", "map.table"];
 
 /// The role of a type. `module`: path of the program's own module.

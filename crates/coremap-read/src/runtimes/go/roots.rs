@@ -1,7 +1,7 @@
 //! Roots: package variables, stacks of goroutines, and arguments of finalizers.
 //!
-//! Source: runtime/mgcmark.go. The linker writes a mask of pointers for the variables. Stacks are read word by word: what
-//! a dead variable still points at counts too, so these roots may be too many, never too few.
+//! Source: runtime/mgcmark.go. The linker writes a mask of pointers for the variables. Stacks are read word by word, so
+//! the target of a dead variable counts too. There may be too many roots, never too few.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -18,7 +18,7 @@ use crate::runtimes::go::record::Record;
 /// A package variable.
 const VARIABLE: RootKind = RootKind::Of(0, "variable");
 
-/// Maximum number of such addresses, and of steps from variable to variable.
+/// Maximum number of addresses that variables point at, and maximum number of steps from variable to variable.
 const MAX_TARGETS: usize = 1 << 20;
 const MAX_STATIC_STEPS: usize = 4;
 
@@ -80,7 +80,7 @@ fn variables(go: &Go<'_>, heap: &GoHeap<'_>) -> Vec<(Addr, Addr)> {
         let bytes = module.as_ref().and_then(|r| Record::look(memory, r.ptr(mask + 8), bits.div_ceil(8)));
         each_word(memory, section, |at, word| {
             let i = at.since(section.start) / 8;
-            // Without its file, the program's masks are unknown, and every word counts.
+            // Without the program's file there is no mask, and every word counts as a pointer.
             let is_pointer = bytes.as_ref().is_none_or(|bytes| bytes.u8(i / 8) >> (i % 8) & 1 != 0);
             if let Some(object) = heap.object_at(word).filter(|_| is_pointer) {
                 out.push((at, object));
@@ -90,7 +90,7 @@ fn variables(go: &Go<'_>, heap: &GoHeap<'_>) -> Vec<(Addr, Addr)> {
     out
 }
 
-/// The variables with their names.
+/// Returns the variables with their names.
 pub(super) fn named(go: &Go<'_>) -> NamedStatics {
     let Some(heap) = go.objects() else { return NamedStatics::default() };
     let symbols = NativeSymbols::new(go.runtime().process);
@@ -101,19 +101,19 @@ pub(super) fn named(go: &Go<'_>) -> NamedStatics {
         let library = symbol.as_ref().is_some_and(|symbol| !is_program(&symbol.name, module));
         let of_runtime = symbol.as_ref().is_some_and(|symbol| symbol.name.starts_with(RUNTIME));
         let name = match &symbol {
-            // A struct that the variable points at is static too.
+            // The struct that a variable points at is static too.
             Some(symbol) if inside => format!("variable {}", symbol.name),
             Some(symbol) if symbol.offset == 0 => format!("variable {}", symbol.name),
             Some(symbol) => format!("variable {}+{:#x}", symbol.name, symbol.offset),
             None => format!("variable at {at}"),
         };
-        // The runtime's bookkeeping leads to everything.
+        // The runtime's bookkeeping reaches everything.
         (!of_runtime).then(|| StaticRoot { name: name.into(), object, library })
     };
     NamedStatics { roots: variables(go, heap).into_iter().filter_map(root).collect(), containers: Vec::new() }
 }
 
-/// Addresses in the variables that other variables point at, with the address of such a variable.
+/// Returns addresses within the variables that variables point at, each with the address of one that points at it.
 fn static_targets(go: &Go<'_>) -> BTreeMap<Addr, Addr> {
     let runtime = go.runtime();
     let sections = [runtime.proof.sections.data, runtime.proof.sections.bss];
@@ -133,8 +133,8 @@ fn static_targets(go: &Go<'_>) -> BTreeMap<Addr, Addr> {
     out
 }
 
-/// Returns the address and symbol of the variable that a word belongs to, and whether that points at the word's struct:
-/// `var x = &T{}` has its struct in memory without a symbol.
+/// Returns the variable that a word belongs to: its address and symbol. The last value is true if the variable points
+/// at the word's struct. The struct of `var x = &T{}` is in memory without a symbol.
 fn owner(
     symbols: &NativeSymbols<'_>,
     targets: &BTreeMap<Addr, Addr>,

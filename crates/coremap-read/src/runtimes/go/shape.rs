@@ -1,4 +1,4 @@
-//! A version's field offsets as structs, looked up once. Units are bytes.
+//! A version's field offsets as structs, looked up once, in bytes.
 
 use crate::layout::{Layout, LayoutError};
 
@@ -24,7 +24,7 @@ macro_rules! offsets {
 }
 
 offsets! {
-    /// Offsets in `moduledata`, the linker's description of the program. Each range has its start here.
+    /// Offsets in `moduledata`, the linker's description of the program. For a range, the offset of its start.
     ModuleShape = "moduledata" {
         size: "!", noptrdata: "noptrdata", data: "data", edata: "edata", bss: "bss",
         ebss: "ebss", noptrbss: "noptrbss", enoptrbss: "enoptrbss", types: "types", etypes: "etypes", gofunc: "gofunc",
@@ -204,10 +204,11 @@ pub(super) struct Shape {
     pub(super) special: SpecialShape,
     /// Maps since 1.24. `None` before.
     pub(super) map: Option<MapShape>,
-    /// Offsets of the tables of a map up to 1.23: now, and before it grew. Bytes of its head.
+    /// Offsets in a map up to 1.23: its buckets, and its buckets before it grew. The second constant is the size of its
+    /// head.
     pub(super) hmap_buckets: [u64; 2],
     pub(super) hmap_end: u64,
-    /// Whether a byte of the bitmap of pointers is for four words.
+    /// Whether one byte of the pointer bitmap covers four words.
     pub(super) nibbles: bool,
     pub(super) span: SpanShape,
     pub(super) heap: HeapShape,
@@ -216,11 +217,11 @@ pub(super) struct Shape {
     pub(super) stats: StatsShape,
     pub(super) bucket: BucketShape,
     pub(super) record: RecordShape,
-    /// Whether a bit of `tflag`, and not of the kind, says that an interface has a value of the type itself.
+    /// Whether an interface's direct value is marked by a bit of `tflag`, instead of a bit of the kind.
     pub(super) direct_by_tflag: bool,
-    /// Bytes of the numbers `freeindex` and `nelems` of an `mspan`.
+    /// Size in bytes of the fields `freeindex` and `nelems` of an `mspan`.
     pub(super) span_count_bytes: u64,
-    /// `funcID` of functions that the compiler made to call another. Go's own traces leave them out.
+    /// `funcID` of wrappers that the compiler generated. Go's own traces leave wrappers out.
     pub(super) wrapper: u8,
 }
 

@@ -1,4 +1,4 @@
-//! Timers that are pending, by the function that they will call.
+//! Pending timers, by the function that they will call.
 //!
 //! Sources: time/sleep.go (`Timer`, `AfterFunc`), runtime/time.go (`timer`, `timeTimer`). Their types have fields with
 //! names, so no offsets are needed.
@@ -29,7 +29,7 @@ const MAKERS: [&str; 5] = ["time.After", "time.NewTimer", "time.AfterFunc", "tim
 const SENDS: &str = "time.sendTime";
 const STARTS: &str = "time.goFunc";
 
-/// Minimum number of timers to be reported.
+/// Minimum number of timers for a finding.
 const MANY: usize = 1000;
 
 /// Maximum depth of structs in structs.
@@ -44,7 +44,7 @@ struct Offsets {
     argument: u64,
 }
 
-/// What timers call: their function, the function of the program that this starts, and whether they repeat.
+/// What a timer calls: its function, the program's function that this starts, and whether the timer repeats.
 type Called = (Arc<str>, Option<Arc<str>>, bool);
 
 /// One kind of timers.
@@ -52,7 +52,7 @@ type Called = (Arc<str>, Option<Arc<str>>, bool);
 struct Group {
     timers: Vec<Addr>,
     due: Vec<u64>,
-    /// What the functions get: channels, if they send the time.
+    /// Channels that the functions send the time to.
     channels: HashSet<Addr>,
 }
 
@@ -116,11 +116,11 @@ pub(super) fn finding(go: &Go<'_>, retained: Option<&dyn RetainedSizes>) -> Opti
     Some(finding.within("managed-heap").more("allocations").fingerprinted(&function))
 }
 
-/// Times beyond this are no times: a timer that was stopped has none or the largest.
+/// Upper bound on a timer's time. A stopped timer has no time, or the largest number.
 const FAR: u64 = i64::MAX as u64;
 
 fn count_of(n: u64, what: &str) -> String {
-    // `count` makes the plural by itself.
+    // `count` adds the plural `s`.
     let number = count(n, "");
     format!("{} {what}", number.split(' ').next().unwrap_or_default())
 }
@@ -139,14 +139,14 @@ fn offsets(types: &Types<'_>, of: Addr, base: u64, depth: u32) -> Option<Offsets
     found.fields.iter().find_map(|field| offsets(types, field.of, base.saturating_add(field.offset), depth))
 }
 
-/// Name of the function of a closure.
+/// Returns the name of a closure's function.
 fn function_at(go: &Go<'_>, closure: Addr) -> Option<Arc<str>> {
     let entry = Record::look(go.runtime().memory(), closure, 8)?.ptr(0);
     let func = go.all_code().functions()?.at(entry)?;
     Some(func.name.clone())
 }
 
-/// The function of the program that made the timers of a stack, with its line.
+/// Returns the program's function that made the timers of a stack, with its line.
 fn place(site: &AllocationSite) -> Option<String> {
     site.frames.iter().find(|frame| MAKERS.contains(&frame.method.name.as_str()))?;
     let own = site.frames.iter().find(|frame| frame.method.role == MethodRole::Program)?;

@@ -15,12 +15,14 @@ use crate::targets::reads::Script;
 /// Bytes of the head that all types have.
 const HEAD: u64 = 48;
 
-/// Bits of `tflag`: the name has a star in front, the mask of pointers is made on demand, values are pointers (1.26).
+/// Bits of `tflag`: the name begins with an extra star; the mask of pointers is made on demand; values are pointers
+/// (1.26).
 const EXTRA_STAR: u8 = 1 << 1;
 const MASK_ON_DEMAND: u8 = 1 << 4;
 const DIRECT_TFLAG: u8 = 1 << 5;
 
-/// Bits of the kind: the kind itself, values are pointers (before 1.26), the mask is a program (before 1.24).
+/// Parts of the kind: the mask of the kind itself; values are pointers (before 1.26); the mask is a program (before
+/// 1.24).
 const KIND_MASK: u8 = 31;
 const DIRECT_KIND: u8 = 1 << 5;
 const MASK_IS_PROGRAM: u8 = 1 << 6;
@@ -28,7 +30,7 @@ const MASK_IS_PROGRAM: u8 = 1 << 6;
 /// Kind of a type (`reflect.Kind`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TypeKind {
-    /// A number, or another kind without parts of interest.
+    /// A number, or another kind whose values have no parts to follow.
     Plain,
     Array,
     Chan,
@@ -77,7 +79,7 @@ pub(super) struct GoType {
     pub(super) size: u64,
     /// Bytes at the start of a value that may have pointers.
     pub(super) ptrdata: u64,
-    /// Whether an interface has the value itself instead of a pointer to it.
+    /// Whether an interface contains the value itself instead of a pointer to it.
     pub(super) direct: bool,
     /// Address of the mask of pointers. `None` if it is not a plain mask.
     pub(super) mask: Option<Addr>,

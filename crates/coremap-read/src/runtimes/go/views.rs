@@ -1,4 +1,4 @@
-//! Slices and strings that use little of the arrays which they keep.
+//! Slices and strings that use little of the arrays that they retain.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::runtimes::go::heap::{Leads, PointerFields, TypedBy};
 use crate::runtimes::go::record::Record;
 use crate::units::{count, round};
 
-/// Share of the arrays, in percent, that views of them must use not to be mentioned.
+/// Minimum share of the arrays, in percent, that their views use. With less, the finding says so.
 const USED: u64 = 25;
 
-/// Minimum size of an array in bytes, and minimum bytes of all arrays that are worth a sentence. Small arrays are of a
-/// size class that is larger than what was asked for.
+/// Minimum size in bytes of an array, and minimum total of all arrays for a sentence. Small arrays don't count:
+/// rounding up to a size class explains their slack.
 const LEAST: u64 = 512;
 const LARGE: u64 = 1 << 20;
 
@@ -29,7 +29,8 @@ struct Views {
     arrays: BTreeMap<Addr, u64>,
 }
 
-/// Says that fields of these objects, or of the elements of these arrays, use little of the arrays that they keep.
+/// Returns a sentence if fields of these objects, or of the elements of these arrays, use little of the arrays that
+/// they retain.
 pub(super) fn note(go: &Go<'_>, objects: &[Addr]) -> Option<String> {
     let (heap, types) = (go.objects()?, go.types());
     let mut fields = PointerFields::default();

@@ -197,7 +197,8 @@ impl Cursor<'_> {
     /// Maximum distance in groups from the last parent for which a parent is found by stepping.
     const NEAR: u32 = 8;
 
-    /// The parent of `number`, in a number of steps that depends neither on the distance nor on the size of groups.
+    /// Returns the parent of `number`. The number of steps does not depend on the distance to the parent or on the size
+    /// of groups.
     #[inline]
     pub(super) fn parent(&mut self, number: u32) -> u32 {
         let with_children = &self.order.with_children;

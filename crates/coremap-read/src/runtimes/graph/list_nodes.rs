@@ -1,4 +1,5 @@
-//! Nodes of linked lists in the tree of owners. A list goes on behind a node that somebody else has.
+//! Nodes of linked lists in the tree of owners. A node may belong to another object than its list's owner. The list
+//! then continues after that node.
 
 use std::collections::HashMap;
 
@@ -13,13 +14,13 @@ pub(super) fn in_its_list(parent: &[u32], kinds: &[u32], id: u32, role: &mut dyn
         .is_some_and(|up| Some(up) == kind(id) || matches!(role(TypeIndex(up)), TypeRole::Collection | TypeRole::Part))
 }
 
-/// Nodes of lists that somebody else has: where their lists go on behind them. What leads to such a node from within
-/// its list owns the rest.
+/// List nodes that belong to other objects, and the rest of the list after each. The rest belongs to the node of the
+/// list that leads to such a node.
 #[derive(Default)]
 pub(super) struct Lists {
-    /// By node, what follows it. Each is passed once.
+    /// The following nodes, by node. Each node is passed once.
     next: HashMap<u32, Vec<u32>>,
-    /// Nodes that a list led to before they were read, with the node of the list.
+    /// Nodes to which a list led before they were read, each with the list's node that led there.
     early: HashMap<u32, u32>,
 }
 
@@ -32,7 +33,7 @@ impl Lists {
         }
     }
 
-    /// The node `by` leads to `to`, which has a parent.
+    /// Continues a list at `to`, which has a parent already. The list's node `by` leads to it.
     pub(super) fn pass(&mut self, to: u32, by: u32, parent: &mut [u32], order: &mut Vec<TreeNode>) {
         let mut open = vec![to];
         while let Some(at) = open.pop() {

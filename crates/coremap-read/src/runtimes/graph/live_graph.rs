@@ -197,7 +197,8 @@ fn precise_first(
     if entries.is_empty() {
         return Ok(reached);
     }
-    // Children are numbered in the order of their parents, and root kinds precede all objects. So the search starts over.
+    // Children are numbered in the order of their parents, and root kinds precede all objects. So the search starts
+    // over.
     reached.order.unvisit(states);
     drop(reached);
     if let Some(node) = root_nodes.get_mut(words) {

@@ -291,8 +291,8 @@ proptest! {
     }
 }
 
-/// A chain that a handle retains, with words on a stack that point into it, and an object that only such a word leads to.
-/// Words retain only what nothing else does.
+/// A chain that a handle retains, words on a stack that point into it, and an object that only such a word reaches.
+/// Words retain only objects that nothing else retains.
 #[test]
 fn words_on_stacks_are_roots_of_what_no_other_root_reaches() {
     let made = TestGraph { lists: vec![vec![1], vec![2], vec![3], vec![], vec![]], kinds: vec![1; 5], roots: vec![] };

@@ -49,8 +49,8 @@ pub struct OwnerTree<'r, 'g> {
 }
 
 impl<'r, 'g> OwnerTree<'r, 'g> {
-    /// Builds the tree. `tiers`: objects of roots. Objects of the tier `reserved` belong to it, whatever an earlier tier
-    /// reaches: threads, which pools and registries refer to. `skip`: objects that lead nowhere. `outside`: bytes
+    /// Builds the tree. `tiers`: objects of roots. Objects of the tier `reserved` belong to it, whatever an earlier
+    /// tier reaches: threads, which pools and registries refer to. `skip`: objects that lead nowhere. `outside`: bytes
     /// outside of the heap that objects own; they count as the objects' own.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
                                 continue;
                             }
                         }
-                        // The list goes on behind a node that somebody else has.
+                        // The list continues after a node that belongs to another object.
                         let is_new = claim(&mut parent, to, id, &mut order);
                         if !is_new && leads && !in_its_list(&parent, &kinds, to, &mut role) {
                             lists.pass(to, id, &mut parent, &mut order);
@@ -323,7 +323,7 @@ mod tests {
         let tree = OwnerTree::find(&retained.live, &tiers, None, &[], &[], &mut role, &budget).unwrap();
         let top = |id| tree.bytes(tree.node(at(id)).unwrap());
         let sum = |ids: &[u32]| ids.iter().map(|id| memory.size(*id)).sum::<u64>();
-        // The list goes on behind the node that the session has.
+        // The list continues after the node that belongs to the session.
         assert_eq!((top(0), top(1)), (sum(&[0, 2]), sum(&[1, 3, 4])));
     }
 

@@ -19,7 +19,7 @@ pub(crate) struct PlainGraph {
 pub(crate) struct PlainDominators {
     /// Vertices in preorder of a depth-first search, the root first.
     pub(crate) order: Vec<u32>,
-    /// Index in `order` of the immediate dominator of each of them. It is lower than the vertex's own; the root's is 0.
+    /// Index in `order` of each vertex's immediate dominator. It is lower than the vertex's own index. The root's is 0.
     dominators: Table<u32>,
 }
 

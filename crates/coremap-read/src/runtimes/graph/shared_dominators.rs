@@ -88,7 +88,7 @@ impl Edges {
     }
 }
 
-/// Dominators of the numbers for which it is not the parent on the shortest path.
+/// Immediate dominators of numbers whose dominator is not their parent on the shortest path.
 pub(super) struct SharedDominators {
     /// The numbers of the objects with several referrers.
     pub(super) shared: RankedBits,

@@ -92,7 +92,7 @@ impl HotSpot<'_> {
         out
     }
 
-    /// How many futures are not completed, or how little of their arrays views show.
+    /// Returns a note on elements: how many futures are not completed, or how little of their arrays views show.
     pub(super) fn note_on(&self, kind: TypeIndex, elements: &[Addr]) -> Option<String> {
         let classes = self.classes();
         let name = self.objects()?.type_name(kind);

@@ -27,7 +27,7 @@ const HASH: &str = ".hashCode()";
 const OBJECT: &str = "java.lang.Object";
 
 impl HotSpot<'_> {
-    /// A sentence on the keys of a map or set, if they are compared by identity though many are equal.
+    /// Returns a sentence on the keys of a map or set that are compared by identity although many are equal.
     pub(super) fn note_on_keys(&self, collection: Addr) -> Option<String> {
         let map = if self.is_a(collection, &MAPS) { collection } else { self.get(collection, MAP_OF_SET)? };
         let keys = self.keys_of(Some(map).filter(|map| self.is_a(*map, &MAPS))?);

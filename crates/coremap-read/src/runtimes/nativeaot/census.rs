@@ -13,8 +13,9 @@ use crate::runtimes::nativeaot::heap::Heap;
 use crate::runtimes::nativeaot::object::string_at;
 use crate::sums::SaturatingAdd;
 
-/// Bits of the word before an object: it has the number of a Lock, or a hash code. If both are clear, the low bits are the
-/// managed id of the thread that holds it, and the next six are how often it entered it, less one (ObjectHeader.cs).
+/// Bits of the word before an object. If one is set, the word has the number of a Lock, or a hash code. If both are
+/// clear, the low bits are the managed id of the thread that holds the object. The next six bits are the number of its
+/// entries, less one (ObjectHeader.cs).
 const NOT_THIN: u32 = 0x0c00_0000;
 const THIN_OWNER: u32 = 0xffff;
 
@@ -24,7 +25,7 @@ const HEADER: u64 = 4;
 /// Maximum number of base types of a type.
 const MAX_BASES: usize = 32;
 
-/// What an object is.
+/// Kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Part {
     Thread,
@@ -43,7 +44,7 @@ pub(super) enum Part {
     Source,
 }
 
-/// Names of classes. Those of a class with subclasses count for these too.
+/// Names of classes. Objects of subclasses count too.
 const CLASSES: [(&str, Part); 11] = [
     ("System.Threading.Thread", Part::Thread),
     ("System.Threading.Lock", Part::Lock),
@@ -58,11 +59,11 @@ const CLASSES: [(&str, Part); 11] = [
     ("System.Threading.Tasks.TaskCompletionSource<", Part::Source),
 ];
 
-/// The objects by what they are, sorted by address.
+/// The objects by kind, sorted by address.
 #[derive(Debug, Default)]
 pub(super) struct Census {
     parts: BTreeMap<Part, Vec<Object>>,
-    /// Objects whose header says that a thread holds them, with that word.
+    /// Objects that a thread holds according to their header, with the header's word.
     pub(super) thin: Vec<(Addr, u32)>,
     /// Number of objects that were left out.
     pub(super) omitted: u64,
@@ -77,7 +78,7 @@ impl Census {
         self.parts.get(&part).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the object is such a part.
+    /// Whether the object is of this kind.
     pub(super) fn is(&self, part: Part, at: Addr) -> bool {
         self.of(part).binary_search_by_key(&at, |object| object.addr).is_ok()
     }
@@ -152,7 +153,7 @@ impl Pending {
     }
 }
 
-/// What objects of a type are, by its name and those of its bases.
+/// Returns the kind of objects of a type, by the names of the type and its base types.
 fn part_of(heap: &Heap<'_>, kind: TypeIndex) -> Option<Part> {
     let own = heap.type_name(kind);
     let of = |name: &str| {

@@ -1,7 +1,7 @@
 //! Compiled code: which method an address belongs to, by the unwind data of the program.
 //!
-//! The unwind data (.eh_frame) has an entry for each method and for each funclet. The language-specific data of an entry
-//! says whether it is a funclet, and how far its method's start is. Code in no table of methods is between
+//! The unwind data (.eh_frame) has an entry for each method and for each funclet. The language-specific data of an
+//! entry says whether it is a funclet, and how far its method's start is. Code in no table of methods is between
 //! methods, so the nearest method below an address is often another one.
 //!
 //! Source: tools/aot/ILCompiler.Compiler (ObjectWriter, UnixUnwindInfo); Runtime/unix/UnixNativeCodeManager.cpp.
@@ -117,7 +117,7 @@ impl<'p> Code<'p> {
 }
 
 impl ManagedCode for Code<'_> {
-    /// None of its own: all code is in the program's image.
+    /// No ranges: all code is in the program's image.
     fn ranges(&self) -> Vec<AddrRange> {
         Vec::new()
     }

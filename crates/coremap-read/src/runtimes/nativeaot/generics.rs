@@ -34,7 +34,7 @@ pub(super) struct Instance {
 /// Statics of a type that was made at run time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OwnStatics {
-    /// Slot of the handle whose object contains those that reference objects.
+    /// Slot of the handle to the object with the statics that reference objects.
     pub(super) slot: Option<Addr>,
     /// Index of its thread statics.
     pub(super) thread_index: Option<i64>,

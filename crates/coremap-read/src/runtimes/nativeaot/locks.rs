@@ -1,11 +1,11 @@
 //! Locks that are held or waited for, with owners and waiters, from the heap alone.
 //!
 //! All waits of managed code are in the library: the record of a thread has the objects that it waits for, and each
-//! object has a list of its waiters. A monitor is a word before its object or, from the first contention on, a Lock in a
-//! table. Monitor.Wait has a Condition with a list of threads, each with an event.
+//! object has a list of its waiters. A monitor is a word before its object or, from the first contention on, a Lock in
+//! a table. Monitor.Wait has a Condition with a list of threads, each with an event.
 //!
-//! Sources: System.Private.CoreLib: Threading/WaitSubsystem.*, Lock.cs, Condition.cs, Monitor.NativeAot.cs, SyncTable.cs,
-//! SemaphoreSlim.cs, ManualResetEventSlim.cs.
+//! Sources: System.Private.CoreLib: Threading/WaitSubsystem.*, Lock.cs, Condition.cs, Monitor.NativeAot.cs,
+//! SyncTable.cs, SemaphoreSlim.cs, ManualResetEventSlim.cs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -66,7 +66,7 @@ struct Reader<'a, 'p> {
     /// Objects with a Lock in the table: the Lock of each, and the object of each Lock.
     lock_of: HashMap<Addr, Addr>,
     object_of: HashMap<Addr, Addr>,
-    /// Conditions by their Lock, where the Lock does not refer to it (up to 10.0).
+    /// Conditions by their Lock. Up to 10.0, the Lock does not refer to its condition.
     condition_of: HashMap<Addr, Addr>,
     /// Events inside other locks, which are no locks of their own.
     inner: HashSet<Addr>,
@@ -126,8 +126,8 @@ fn party(thread: &ThreadObject) -> LockParty {
 }
 
 impl Reader<'_, '_> {
-    /// Reads what each thread waits for. Returns the threads that wait for any of several objects, and those that sleep,
-    /// with their objects.
+    /// Reads what each thread waits for. Returns the threads that wait for any of several objects, and those that
+    /// sleep, with their objects.
     fn records(&mut self) -> (HashSet<u32>, Vec<(u32, Addr)>) {
         let (mut choices, mut sleepers) = (HashSet::new(), Vec::new());
         let runtime = self.heap.runtime();
@@ -241,7 +241,7 @@ impl Reader<'_, '_> {
             events.extend(heap.held("AotConditionWaiter", waiter, "ev"));
             Ok::<_, std::convert::Infallible>(heap.held("AotConditionWaiter", waiter, "next").unwrap_or(Addr::NULL))
         });
-        // A list that is damaged gives those before the damage.
+        // If the list is damaged, use the elements before the damage.
         end.ok();
         self.inner.extend(events.iter().copied());
         (event, events.into_iter().flat_map(|event| self.on(event)).collect())

@@ -1,8 +1,8 @@
 //! Names of types as the compiler mangles them in symbols and debug files: `harbor_Ledger_Shelf_1<String>` is
 //! `Ledger.Shelf<System.String>`.
 //!
-//! Each character that is no letter or digit became `_`, and the assembly precedes the name. So names are not taken apart:
-//! names that the metadata has are mangled, and compared.
+//! Each character that is no letter or digit became `_`, and the assembly precedes the name. So names are not taken
+//! apart: names that the metadata has are mangled, and compared.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -108,14 +108,14 @@ impl Mangled {
         found.map(Cow::Borrowed).or_else(|| in_assembly().find_map(|rest| self.by_namespace(rest)).map(Cow::Owned))
     }
 
-    /// A type that no metadata has, such as a static class that nothing reflects on. What follows a namespace of other
-    /// types is its name if no character of it was replaced.
+    /// Returns the name of a type that no metadata has, such as a static class without reflection. The text after a
+    /// namespace of other types is the type's name, if no character of it was replaced.
     fn by_namespace(&self, text: &str) -> Option<Vec<String>> {
         if self.known.contains_key(text) {
             return None;
         }
         let (form, rest) = text.rsplit_once(SEPARATOR).map(|(form, rest)| (format!("{form}{SEPARATOR}"), rest))?;
-        // What precedes may be a type around it as well.
+        // The text before may also contain an enclosing type.
         let around = form.trim_end_matches(SEPARATOR);
         if rest.is_empty() || self.known.contains_key(around) {
             return None;

@@ -1,9 +1,9 @@
 //! Names of methods: from section 327, which has those in stack traces, and from section 306, which has those that
 //! reflection can call. No method is in both.
 //!
-//! Section 327 has a number of rows, and for each row a byte that says what follows: an owner, a name, a signature; then
-//! a relative pointer to the method's code. What is left out is as in the row before. Sections 328 and 329 have lines, of
-//! programs that were built with them. All of them are read-only, so that a kernel's core lacks them.
+//! Section 327 has a number of rows, and for each row a byte that says what follows: an owner, a name, a signature;
+//! then a relative pointer to the method's code. What is left out is as in the row before. Sections 328 and 329 have
+//! lines, of programs that were built with them. All of them are read-only, so that a kernel's core lacks them.
 //!
 //! Sources: tools/aot/ILCompiler.Compiler (StackTraceMethodMappingNode, ReflectionInvokeMapNode,
 //! StackTraceLineNumbersNode); System.Private.StackTraceMetadata.

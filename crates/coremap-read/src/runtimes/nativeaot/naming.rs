@@ -26,10 +26,11 @@ const VTABLE: &str = "_ZTV";
 /// Prefix of symbols for the types of objects with static fields.
 const STATIC_BASE: &str = "__GCStaticEEType";
 
-/// Name for such types.
+/// Shown name of such types.
 const STATICS: &str = "(static fields)";
 
-/// Base type of what a suspended method of runtime async keeps, and the name for types with it.
+/// Base type of objects with the stored values of suspended methods (runtime async), and the shown name for types
+/// derived from it.
 const CONTINUATION: &str = "System.Runtime.CompilerServices.Continuation";
 const CONTINUATION_OBJECT: &str = "(continuation)";
 
@@ -226,7 +227,8 @@ impl<'p> Names<'p> {
         })
     }
 
-    /// Name of the field at `offset` of a class, by the debug file: inside a value type with the distance from its start.
+    /// Name of the field at `offset` of a class, by the debug file: inside a value type with the distance from its
+    /// start.
     pub(super) fn field(&self, at: Addr, offset: u64) -> Option<String> {
         let flags = read_method_table(&self.runtime, at).ok().flatten()?.flags;
         // Fields of value types are counted from another place.

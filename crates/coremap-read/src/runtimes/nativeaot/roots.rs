@@ -1,8 +1,8 @@
 //! Roots: handles, references of threads, objects whose finalizer is due, and references on stacks.
 //!
-//! Statics are in objects of their own, in an array that a handle keeps alive; each of these objects is a root too. Each
-//! word of a stack that points into an
-//! object is taken as a reference, since the GC maps of NativeAOT's frames are not read.
+//! Statics are in objects of their own, in an array that a handle keeps alive; each of these objects is a root too.
+//! Each word of a stack that points into an object is taken as a reference, since the GC maps of NativeAOT's frames are
+//! not read.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,8 @@ const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 3, "ThreadStatics");
 const EXCEPTION: RootKind = RootKind::Of(u8::MAX - 2, "Exception");
 const FRAME: RootKind = RootKind::Of(u8::MAX - 1, "GCFrame");
 
-/// Number of objects from a handle, or from the arrays of a thread, to an object with statics, and that object itself.
+/// Number of objects on the path from a handle, or from a thread's arrays, to an object with statics, including that
+/// object.
 const STATIC_ARRAYS: u8 = 3;
 
 /// Reason for scanning stacks word by word.
@@ -48,7 +49,8 @@ pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, (handles, broken): (&[Handle
     let kept = handles.iter().filter(|h| h.kind.keeps());
     let with_statics = |root| Root { static_arrays: STATIC_ARRAYS, ..root };
     roots.all.extend(kept.map(|h| with_statics(Root::new(h.kind.root_kind(), h.address, h.object))));
-    // An array that a handle refers to has them too. As roots of their own, each is on a path.
+    // These objects are also in an array to which a handle refers. As roots of their own, they are on paths with their
+    // names.
     let statics = compiled_bases(heap).0;
     let root = |found: &CompiledBase| Root { static_arrays: 1, ..Root::new(STATICS, found.cell, found.base) };
     roots.all.extend(statics.iter().map(root));

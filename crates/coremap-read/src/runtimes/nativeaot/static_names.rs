@@ -1,8 +1,8 @@
 //! Owners and fields of static variables, from symbols, from section 334 and from the debug file.
 //!
-//! In the debug file a class declares its static members: those without references first, then those with references, then
-//! those of threads. Its variables have the places of the first two, in the order of the source. So the member that a
-//! variable says it is is often another one, and places are matched with members group by group.
+//! In the debug file, a class declares its static members in three groups: members without references, members with
+//! references, and thread statics. Its variables have the addresses of the first two groups, but in the order of the
+//! source. So a variable often refers to the wrong member. Addresses are therefore matched with members group by group.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -61,7 +61,7 @@ impl TypeStatics {
     }
 }
 
-/// What is known of static variables without their values.
+/// Names of static variables, without their values.
 #[derive(Default)]
 pub(super) struct StaticNames {
     cells: HashMap<Addr, TypeStatics>,
@@ -118,7 +118,7 @@ impl StaticNames {
         }
     }
 
-    /// What is known of the type whose statics a cell refers to.
+    /// Returns the names for the type whose statics a cell refers to.
     pub(super) fn of_cell(&self, cell: Addr) -> Option<&TypeStatics> {
         self.cells.get(&cell).filter(|own| !own.owner.is_empty())
     }
@@ -190,7 +190,7 @@ impl Fields {
         let mut out = Fields::default();
         let Some(module) = runtime.process.modules.get(runtime.module) else { return out };
         let ModuleKind::Elf(image) = &module.kind else { return out };
-        // A variable of a thread static of shared code has the address of a row there.
+        // For a thread static in shared code, the variable's address is that of a row of this section.
         let rows = names.sections().and_then(|all| all.section_range(runtime, "ThreadStatics"));
         let placed = |address: u64| Addr::new(image.bias.wrapping_add(address));
         for class in names.classes().values() {

@@ -31,7 +31,7 @@ const ELEMENTS: u64 = 16;
 pub(super) struct Statics {
     /// Names by the address of the variable.
     pub(super) names: HashMap<Addr, Arc<str>>,
-    /// Addresses of those that no thread owns.
+    /// Addresses of variables that belong to no thread.
     shared: Vec<Addr>,
     /// Objects that contain them.
     containers: Vec<Addr>,
@@ -50,7 +50,7 @@ impl Statics {
         out
     }
 
-    /// Adds the variables of one object. `owner`: their type, or what is known of it.
+    /// Adds the variables of one object. `own`: names for their type.
     fn add(&mut self, heap: &Heap<'_>, base: Addr, word: &str, own: &TypeStatics) {
         for (offset, _) in heap.references_of(base) {
             let name = match own.field(offset) {

@@ -50,7 +50,7 @@ pub(super) fn each(heap: &Heap<'_>, census: &Census, code: &Code<'_>, visit: &mu
     let walks = Walks::new(Phase::Tasks, limits::MAX_ASYNC_OBJECTS);
     let tasks = census.of(Part::Task);
     let mut all = Vec::new();
-    // Which object goes on when a task completes.
+    // Tasks by the object that continues when they complete.
     let mut awaited: HashMap<Addr, Addr> = HashMap::new();
     for object in tasks {
         let name = heap.type_name(object.kind);
@@ -154,12 +154,13 @@ fn suspended(heap: &Heap<'_>, code: &Code<'_>, walks: &Walks, task: Addr) -> Vec
         }
         Ok::<_, std::convert::Infallible>(heap.held("AotContinuation", at, "Next").unwrap_or(Addr::NULL))
     });
-    // A chain that is damaged gives those before the damage.
+    // If the chain is damaged, use the elements before the damage.
     end.ok();
     out
 }
 
-/// The objects that go on, behind what a task has as its continuation: a delegate of a box, a list of several.
+/// Returns the objects that continue when a task completes. Its continuation may be a delegate of a box, or a list of
+/// several.
 fn unwrapped(heap: &Heap<'_>, next: Addr) -> Vec<Addr> {
     const LIST: &str = "System.Collections.Generic.List<System.Object>";
     let name = heap.name_at(next).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Thread objects of the library: managed id and name, and which system thread each belongs to.
 //!
 //! The runtime's list of threads does not lead to them. The thread statics of each thread have the thread's own object
-//! (Thread.t_currentThread), at the same offset in all threads. Of all offsets that lead to Thread objects, this one does
-//! in most threads, to a different object in each.
+//! (Thread.t_currentThread), at the same offset in all threads. Of all offsets that lead to Thread objects, this one
+//! does in most threads, to a different object in each.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

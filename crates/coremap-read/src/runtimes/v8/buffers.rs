@@ -21,7 +21,7 @@ const FIRST_FIELD: u64 = 24;
 /// Field of an external string with the address of its characters.
 const DATA: &str = "data";
 
-/// Returns the memory that objects own, by address. An area that several objects share has its first object.
+/// Returns the memory that objects own, by address. If several objects share an area, the first object is its owner.
 pub(super) fn buffers(heap: &Heap<'_>) -> Vec<OwnedBuffer> {
     let vm = &*heap.vm;
     let mut out: BTreeMap<AddrRange, OwnedBuffer> = BTreeMap::new();
@@ -40,7 +40,7 @@ pub(super) fn buffers(heap: &Heap<'_>) -> Vec<OwnedBuffer> {
     }
     for object in &heap.survey().external_strings {
         let Some(text) = vm.external(*object) else { continue };
-        // Sources of Node.js's own scripts are in its program file.
+        // Sources of Node.js's own scripts are in its program file, not in separate memory.
         if !vm.process.modules.iter().any(|module| module.range.contains(Addr::new(text.address))) {
             add(*object, text.address, text.bytes, DATA);
         }
@@ -55,7 +55,7 @@ pub(super) fn store(heap: &Heap<'_>, object: u64) -> Option<(u64, u64)> {
     (len <= limits::MAX_RUNTIME_RANGE && heap.vm.page_of(at).is_none()).then_some((at, len))
 }
 
-/// Number and bytes of the distinct stores of an isolate's ArrayBuffers.
+/// Returns the number and the bytes of the distinct stores of an isolate's ArrayBuffers.
 pub(super) fn stores(heap: &Heap<'_>, isolate: Addr) -> (u64, u64) {
     let own = |object: &&u64| heap.vm.page_of(**object).is_some_and(|page| page.heap == isolate);
     let mut stores: BTreeMap<u64, u64> = BTreeMap::new();
@@ -67,13 +67,14 @@ pub(super) fn stores(heap: &Heap<'_>, isolate: Addr) -> (u64, u64) {
     (stores.len() as u64, stores.values().fold(0, |sum, len| sum.saturating_add(*len)))
 }
 
-/// Share of the stores, in percent, that views of them must use not to be mentioned.
+/// Minimum share of the stores, in percent, that their views use. With less, the finding says so.
 const USED: u64 = 25;
 
-/// Minimum number of bytes of stores that are worth a sentence.
+/// Minimum total size of the stores for a sentence, in bytes.
 const LARGE: u64 = 1 << 20;
 
-/// Says that views use little of the stores that they keep. `None` if `elements` are no views, or use much.
+/// Returns a sentence if views use little of the stores that they retain. `None` if `elements` are no views, or use
+/// much.
 pub(super) fn views_note(heap: &Heap<'_>, elements: &[Addr]) -> Option<String> {
     let vm = &*heap.vm;
     let length = vm.constants.field("JSArrayBufferView", "byte_length")?;

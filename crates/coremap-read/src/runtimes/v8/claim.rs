@@ -1,10 +1,10 @@
-//! Claims of V8's memory: pages by space, and the rest of the ranges that are reserved for code.
+//! Claims of V8's memory: pages by space, and the unused rest of the ranges that are reserved for code.
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::map::{Claim, Claims, Confidence, Kind, Owner};
 use crate::runtimes::v8::vm::Vm;
 
-/// Maximum number of parts of a code range after the one with pages.
+/// Maximum number of further parts of a code range after the part with pages.
 const MAX_PARTS: usize = 4;
 
 pub(super) fn claim(vm: &Vm<'_>, claims: &mut Claims) {
@@ -44,7 +44,7 @@ pub(super) fn claim(vm: &Vm<'_>, claims: &mut Claims) {
     }
 }
 
-/// Returns what the code ranges have besides pages: index of the isolate, and addresses. V8 reserves one range for all
+/// Returns the parts of code ranges without pages: index of the isolate, and addresses. V8 reserves one range for all
 /// code of an isolate, 128 or 512 MiB, and uses little of it.
 pub(super) fn code_reserves(vm: &Vm<'_>) -> Vec<(usize, AddrRange)> {
     let base = vm.process.base();
@@ -59,7 +59,7 @@ pub(super) fn code_reserves(vm: &Vm<'_>) -> Vec<(usize, AddrRange)> {
             ranges.push((isolate, entry.range));
         }
     }
-    // The program's own builtins may be mapped into the range, which then has two parts.
+    // The program's builtins may be mapped into the range, which splits it in two.
     let after = |at: Addr| base.entries.at(at).filter(|entry| entry.perms.is_some_and(|perms| perms.exec));
     for (isolate, range) in ranges.clone() {
         let mut end = range.end;

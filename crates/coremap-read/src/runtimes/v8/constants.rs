@@ -1,7 +1,7 @@
 //! The `v8dbg_` constants that V8 exports: offsets of fields, numbers of types, tags and frame types.
 //!
-//! V8's tools/gen-postmortem-metadata.py makes them for postmortem debuggers. Node.js exports them from its program or
-//! from libnode. They are 32-bit numbers in `.data`. Only their names need the program's file.
+//! V8's tools/gen-postmortem-metadata.py generates them for postmortem debuggers. Node.js exports them from its program
+//! or from libnode. They are 32-bit numbers in `.data`. Only their names need the program's file.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::native::symbols::exported_with_prefix;
 
-/// Beginning of the names.
+/// Prefix of the names.
 const PREFIX: &str = "v8dbg_";
 
 /// Variables with V8's version: major, minor, build, patch.

@@ -1,4 +1,4 @@
-//! Detects V8: a program or library that exports its constants, with pages, roots and objects that fit a form.
+//! Detects V8: a program or library that exports V8's constants, and pages, roots and objects that fit a form.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +17,16 @@ use crate::runtimes::v8::pages;
 use crate::runtimes::v8::vm::{Offsets, Types, Vm};
 use crate::targets::Arch;
 
-/// Beginnings of file names of programs and libraries with V8 that its constants may be missing from.
+/// Prefixes of the file names of programs and libraries that contain V8, even if its constants are missing.
 const NAMES: [&str; 2] = ["node", "libnode"];
 
-/// Minimum number of constants. Versions have 450 to 550.
+/// Minimum number of constants. V8's versions export 450 to 550.
 const ENOUGH: usize = 200;
 
-/// Minimum share of maps in the table of roots that describe the type that they should, in percent.
+/// Minimum share of the checkable maps in the table of roots that describe the expected type, in percent.
 const ROOTS_SHARE: usize = 80;
 
-/// Minimum share of objects that begin where the one before ends, in a thousand.
+/// Minimum share of objects that are directly followed by another object, per thousand.
 const IN_STEP_SHARE: u64 = 985;
 
 /// A module that contains V8.
@@ -53,7 +53,7 @@ fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
         return None;
     }
     if !constants::exported_by(&process.memory, image) {
-        // A file with this name need not be Node.js, and its symbols may be all there.
+        // If the symbols are in the core and V8's are not among them, the file only has Node.js's name.
         let symbols = image.dynamic_addr(&process.memory, goblin::elf::dynamic::DT_SYMTAB);
         let missing = symbols.is_none_or(|at| process.memory.readable(at, 24) < 24);
         return (named && missing && image.has_interpreter)
@@ -65,7 +65,7 @@ fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
     })
 }
 
-/// Whether a file is named as Node.js is: `node`, `nodejs`, `libnode.so.108`.
+/// Whether a file name is one of Node.js: `node`, `nodejs`, `libnode.so.108`.
 fn is_named(name: &str) -> bool {
     let rest = |prefix: &&str| name.strip_prefix(*prefix);
     NAMES.iter().find_map(rest).is_some_and(|rest| rest.is_empty() || rest == "js" || rest.starts_with(".so"))
@@ -121,7 +121,7 @@ fn open<'p>(process: &'p Process, index: usize, module: &Module, image: &ElfImag
     for form in candidates(version) {
         match fit(&mut vm, form) {
             Ok(()) => return Ok(vm),
-            // The reason of the form that got furthest is the useful one.
+            // Report the reason from the form that got furthest.
             Err((reached, text)) if reached > 0 => why = format!("{shown}: {text}"),
             Err(_) => {}
         }
@@ -152,7 +152,7 @@ fn numbers(constants: &Constants, types: &Types) -> Option<Numbers> {
     })
 }
 
-/// Reads the memory by a form. The error has how far that got.
+/// Tries a form on the memory. The error has the number of the step that failed.
 fn fit(vm: &mut Vm<'_>, form: &'static Form) -> Result<(), (u8, String)> {
     vm.form = form;
     vm.pages = pages::find(vm.process, &form.page, form.spaces.len());
@@ -163,7 +163,8 @@ fn fit(vm: &mut Vm<'_>, form: &'static Form) -> Result<(), (u8, String)> {
     let Some(first) = isolates.first() else {
         return Err((1, "the table of roots was not found".to_owned()));
     };
-    // By index: whether the constants name the type, and agree.
+    // Index, name and number of each map's type. The last value says whether the constants have the same number, if
+    // they name the type.
     let mut maps: Vec<(u64, &'static str, u16, Option<bool>)> = Vec::new();
     for (name, index) in form.maps {
         let slot = first.roots.saturating_add(8 * index);
@@ -179,7 +180,7 @@ fn fit(vm: &mut Vm<'_>, form: &'static Form) -> Result<(), (u8, String)> {
         return Err((2, format!("its table of roots is not that of V8 {}", form.name)));
     }
     known.into_iter().for_each(|(name, number)| vm.types.add(name, number));
-    // What only looks like a page belongs to no isolate.
+    // Memory that only looks like a page belongs to no isolate.
     vm.pages.retain(|page| page.heap.is_null() || isolates.iter().any(|isolate| isolate.heap == page.heap));
     tracing::debug!(form = form.name, isolates = isolates.len(), pages = vm.pages.len(), "V8");
     vm.isolates = isolates;
@@ -191,8 +192,8 @@ fn fit(vm: &mut Vm<'_>, form: &'static Form) -> Result<(), (u8, String)> {
     Ok(())
 }
 
-/// Returns the types of maps whose neighbours with a known type are where they should be. Versions insert roots, and
-/// what follows one is not what its name says.
+/// Returns the types of maps that can be trusted. Some versions insert roots, and every later index is then wrong. A
+/// type is trusted if the constants agree with it, or with its nearest neighbours that they name.
 fn trusted(maps: &[(u64, &'static str, u16, Option<bool>)]) -> BTreeMap<&'static str, u16> {
     let mut out = BTreeMap::new();
     for (i, (_, name, number, agrees)) in maps.iter().enumerate() {
@@ -216,7 +217,7 @@ mod tests {
         assert_eq!(is(&["node_exporter", "nodemon", "anode", "libnodepp.so"]), [false; 4]);
     }
 
-    /// Known types at both ends, and one between them that a version moved.
+    /// Known types at both ends, and a moved one between them.
     #[test]
     fn maps_next_to_a_moved_one_are_not_believed() {
         let maps = [

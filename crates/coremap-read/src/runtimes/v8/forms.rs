@@ -1,6 +1,6 @@
-//! Forms of V8's structures that its constants lack, as data: one row for each group of versions.
+//! Forms of V8's structures, as data: what its constants lack, one row for each group of versions.
 //!
-//! A row is only believed if it fits the memory: pages, the table of roots, and the share of objects that follow each
+//! A row is only used if it fits the memory: the pages, the table of roots, and the share of objects that follow each
 //! other without a gap ([`crate::runtimes::v8::detect`]). Sources: V8's memory-chunk.h, roots.h, objects/*.h and *.tq
 //! of 10.2, 11.3, 12.4, 13.6 and 14.6.
 
@@ -20,21 +20,21 @@ pub(super) struct PageForm {
     pub owner: usize,
 }
 
-/// Where the instructions of compiled code are.
+/// Location of the instructions of compiled code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CodeForm {
-    /// In the object that describes them, from byte 128 on (`Code`).
+    /// In the object that describes them (`Code`), from byte 128 on.
     InCode,
-    /// In an InstructionStream, whose sizes its Code has.
+    /// In an InstructionStream. Its Code has the size.
     SizedByCode,
-    /// In an InstructionStream with its own size.
+    /// In an InstructionStream, which has its own size.
     SizedByStream,
 }
 
 /// Layout of a ScopeInfo.
 #[derive(Debug)]
 pub(super) struct ScopeForm {
-    /// Whether the flags are a raw number instead of a Smi, and the positions of source are before the names.
+    /// Whether the flags are a raw number instead of a Smi, and the source positions precede the names.
     pub raw_flags: bool,
     /// Whether the number of module variables precedes the names.
     pub module_count_first: bool,
@@ -44,7 +44,7 @@ pub(super) struct ScopeForm {
     pub types: [u64; 6],
 }
 
-/// What V8's constants lack, for a range of versions.
+/// Layout that V8's constants lack, for a range of versions.
 #[derive(Debug)]
 pub(super) struct Form {
     /// Name in reports.
@@ -74,9 +74,9 @@ pub(super) struct Form {
     pub scope: ScopeForm,
     /// Offset of the source position table in a BytecodeArray.
     pub positions: u64,
-    /// Whether a position's first number is unsigned, with two flags below it.
+    /// Whether the first number of a position entry is unsigned and has two flags in its low bits.
     pub flagged_positions: bool,
-    /// Offset in a Code of its bytecode or its deoptimization data. The offset table follows it.
+    /// Offset in a Code of its bytecode or its deoptimization data. The offset table is the next field.
     pub code_data: u64,
     /// Offset in a Code of the address of its instructions, unless a constant has it.
     pub instruction_start: u64,
@@ -188,7 +188,7 @@ const FORM_11: Form = Form {
     ..FORM_10
 };
 
-/// 11.8 (Node.js 21): streams of instructions have their own size, as in 12.
+/// 11.8 (Node.js 21): an InstructionStream has its own size, as in 12.
 const FORM_11_8: Form = Form {
     name: "11.8",
     from: (11, 6),

@@ -9,7 +9,8 @@ const MAX_NAME: usize = 1024;
 /// Maximum length of a script's source in characters. Longer ones have no lines.
 const MAX_SOURCE: usize = 64 << 20;
 
-/// Offsets in a SharedFunctionInfo where its code or its data may be: untrusted, and before it trusted.
+/// Possible offsets in a SharedFunctionInfo of its code or data: in the untrusted field, and in the trusted one before
+/// it.
 pub(super) const FUNCTION_DATA: [u64; 2] = [8, 16];
 
 /// Offsets in an UncompiledData: name, start and end of the function in the source (shared-function-info.tq).
@@ -44,7 +45,7 @@ impl<'p> Vm<'p> {
         self.text(string, MAX_NAME).filter(|name| !name.is_empty())
     }
 
-    /// Returns the name of the function with this SharedFunctionInfo, as V8 prints it. Empty if it has none.
+    /// Returns the name of the function with this SharedFunctionInfo, as V8 prints it. Empty if the function has none.
     pub(super) fn function_name(&self, shared: u64) -> String {
         let name = self.field(shared, self.offsets.shared_name).and_then(strong);
         if let Some(name) = name {
@@ -78,7 +79,7 @@ impl<'p> Vm<'p> {
     pub(super) fn script(&self, shared: u64) -> Option<u64> {
         let script = self.object(shared, self.offsets.shared_script)?;
         if self.is(script, "DEBUG_INFO") {
-            // A debugger replaced the script by an object that refers to it.
+            // A debugger may have replaced the script by an object that refers to it.
             let fields = (8..80).step_by(8).filter_map(|offset| self.object(script, offset));
             return fields.into_iter().find(|field| self.is(*field, "SCRIPT"));
         }
@@ -96,7 +97,7 @@ impl<'p> Vm<'p> {
         self.object(shared, self.offsets.shared_name).filter(|scope| self.is(*scope, "SCOPE_INFO"))
     }
 
-    /// Returns the scope around a scope.
+    /// Returns the outer scope of a scope.
     pub(super) fn outer_scope(&self, scope: u64) -> Option<u64> {
         let at = self.scope(scope)?.outer?;
         self.object(scope, 8 * at).filter(|outer| self.is(*outer, "SCOPE_INFO"))
@@ -113,7 +114,7 @@ impl<'p> Vm<'p> {
         self.half(data.checked_add(uncompiled::START)?).map(u64::from)
     }
 
-    /// Returns the ends of lines of a Script: positions of line breaks.
+    /// Returns the positions of a Script's line breaks.
     pub(super) fn line_ends(&self, script: u64) -> Option<Vec<u32>> {
         let source = self.object(script, self.offsets.script_source).filter(|source| self.is_string(*source))?;
         let length = self.text_length(source)?;

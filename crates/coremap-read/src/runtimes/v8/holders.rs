@@ -1,4 +1,4 @@
-//! Variables of modules, and the part that each type plays in the question who holds memory.
+//! Variables of modules, and roles of types in the search for what retains memory.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::runtimes::v8::heap::Heap;
 use crate::runtimes::v8::heap::types::Category;
 use crate::runtimes::v8::vm::{count, strong};
 
-/// Collections of the language. A plain object is one: programs use it as a dictionary.
+/// Collections of the language. A plain object counts as one: programs use it as a dictionary.
 const COLLECTIONS: [&str; 6] = ["Array", "Map", "Set", "WeakMap", "WeakSet", "Object"];
 
 /// Parameters of the function that Node.js wraps around a module.
@@ -23,7 +23,7 @@ const GLOBAL: u64 = 32;
 /// Fields of a SharedFunctionInfo that may be a scope, in bytes.
 const SHARED_FIELDS: u64 = 64;
 
-/// Maximum number of scopes around a function that are visited.
+/// Maximum number of outer scopes of a function that are visited.
 const MAX_SCOPES: usize = 256;
 
 /// Maximum number of words of a table of global variables.
@@ -35,7 +35,7 @@ mod cell {
     pub(super) const VALUE: u64 = 24;
 }
 
-/// Offset in a context of the context around it.
+/// Offset in a context of the outer context.
 const PREVIOUS: u64 = 24;
 
 /// Whether a script is part of Node.js.
@@ -52,15 +52,15 @@ impl Heap<'_> {
         })
     }
 
-    /// Scripts by the scopes of their functions, and by the scopes around these. The function around a module runs once,
-    /// and is collected before the closures inside it.
+    /// Returns scripts by the scopes of their functions, and by the scopes around these. The function around a module
+    /// runs once and is collected before the closures inside it, so only the scopes remain.
     fn scripts_by_scope(&self) -> &HashMap<u64, u64> {
         self.scripts_by_scope.get_or_init(|| {
             let vm = &*self.vm;
             let mut out = HashMap::new();
             for &shared in &self.survey().shared {
                 let Some(script) = vm.script(shared) else { continue };
-                // A function that was not compiled has the scope around it instead of its own.
+                // A function that was not compiled has its outer scope instead of its own.
                 let around = || {
                     let fields = (8..SHARED_FIELDS).step_by(8).filter_map(|offset| vm.object(shared, offset));
                     fields.into_iter().find(|field| vm.is(*field, "SCOPE_INFO"))
@@ -81,7 +81,7 @@ impl Heap<'_> {
         self.vm.script_name(*self.scripts_by_scope().get(&scope)?)
     }
 
-    /// Where an isolate's variable is, after its script: nothing for the main isolate.
+    /// Returns the suffix that names the isolate of a variable. Empty for the main isolate.
     fn isolate_text(&self, object: u64) -> String {
         let page = self.vm.page_of(object);
         let isolate = page.and_then(|page| self.vm.isolates.get(self.vm.isolate_of(page.heap)?));
@@ -103,7 +103,7 @@ impl Heap<'_> {
                 let name = vm.object(cell, cell::NAME).and_then(|name| vm.key_text(name));
                 let Some((name, value)) = name.zip(vm.object(cell, cell::VALUE)) else { continue };
                 let Some(node) = reader.node(value) else { continue };
-                // Node.js and the language have functions and namespaces there.
+                // Node.js and the language have their own functions and namespaces there.
                 let library = !matches!(self.role(node.kind), TypeRole::Program | TypeRole::Collection);
                 let is_global = vm.is(value, "JS_GLOBAL_PROXY") || vm.is(value, "JS_GLOBAL_OBJECT");
                 if !is_global && out.roots.len() < limits::MAX_V8_LISTED {
@@ -117,14 +117,15 @@ impl Heap<'_> {
         }
     }
 
-    /// Variables of modules that closures use, and global variables. The contexts of the modules contain the former.
+    /// Returns the variables of modules that closures use, and global variables. Module variables are in the contexts
+    /// of their modules.
     pub(super) fn variables(&self) -> NamedStatics {
         let vm = &*self.vm;
         let (mut out, mut natives) = (NamedStatics::default(), BTreeSet::new());
         for &context in &self.survey().contexts {
             let Some(scope) = vm.object(context, 16).filter(|scope| vm.is(*scope, "SCOPE_INFO")) else { continue };
             let Some(parts) = vm.scope(scope).filter(|parts| parts.is_function || parts.is_module) else { continue };
-            // The function around a module's source is called from no other function of the program.
+            // The function around a module has no outer function of the program.
             let outer = vm.object(context, PREVIOUS);
             let is_outermost = outer
                 .and_then(|outer| vm.type_of(outer))
@@ -134,7 +135,7 @@ impl Heap<'_> {
             };
             out.containers.push(Addr::new(context));
             let library = is_library(&script);
-            // Functions without variables lead to the context of Node.js itself, and from there to everything.
+            // A function without variables leads to the context of Node.js itself, and from there to everything.
             if let Some(native) = outer.filter(|outer| library && vm.type_of(*outer) == Some(vm.native_context())) {
                 natives.insert(native);
             }
@@ -157,12 +158,12 @@ impl Heap<'_> {
         out
     }
 
-    /// Whether a type is that of plain objects, whose properties are entries with names.
+    /// Whether a type is one of plain objects. Their properties are entries with names.
     pub(super) fn is_plain_object(&self, kind: TypeIndex) -> bool {
         self.known.get(kind).is_some_and(|row| row.category == Category::Object && &*row.name == "Object")
     }
 
-    /// The part that a type plays.
+    /// Returns the role of a type.
     pub(super) fn role(&self, kind: TypeIndex) -> TypeRole {
         let Some(row) = self.known.get(kind) else { return TypeRole::Library };
         match row.category {
@@ -178,7 +179,7 @@ impl Heap<'_> {
                 let script = row.function.and_then(|shared| self.vm.script_name(self.vm.script(shared)?));
                 match script {
                     Some(script) if !is_library(&script) => TypeRole::Program,
-                    // Timers of one period are a list, which its elements refer to as well.
+                    // Node.js links timers with the same period in a list, so a timer is a list node.
                     Some(_) if &*row.name == "Timeout" => TypeRole::ListNode,
                     Some(_) if &*row.name == "TimersList" => TypeRole::Collection,
                     _ => TypeRole::Library,

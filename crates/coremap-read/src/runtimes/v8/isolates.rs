@@ -1,6 +1,6 @@
-//! Isolates: one heap each, with a table of roots and areas that allocators are filling.
+//! Isolates: each has a heap, a table of roots, and areas that allocators are filling.
 //!
-//! An isolate contains its heap, and its table of roots precedes it. No constant has the distance, so the table is found
+//! An isolate contains its heap. The table of roots is before the heap, at a distance that no constant has. It is found
 //! by its contents: undefined, (the hole), null, true and false in a row (roots.h).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,19 +13,19 @@ use crate::registers::Regs;
 use crate::runtimes::v8::pages::{PAGE, Page};
 use crate::runtimes::v8::vm::{Vm, strong};
 
-/// Bytes before an isolate's heap that may contain its table of roots.
+/// Maximum distance in bytes from the table of roots to the isolate's heap.
 const MAX_ROOTS_DISTANCE: u64 = 0x14000;
 
-/// Bytes before the table of roots that contain its first fields.
+/// Size in bytes of the isolate's first fields, which precede the table of roots.
 const BEFORE_ROOTS: u64 = 0x800;
 
-/// Bytes after the heap's start that contain its allocators and the isolate's other fields.
+/// Size in bytes of the part after the heap's start that contains its allocators and the isolate's other fields.
 const AFTER_HEAP: u64 = 0x4000;
 
-/// Bytes of a space that contain its allocator.
+/// Size in bytes of the part of a space that may contain its allocator.
 const SPACE: u64 = 0x400;
 
-/// Words of a structure with an allocation area, if a space has it elsewhere.
+/// Size in words of a separate structure with an allocation area, to which a space may refer.
 const AREA_WORDS: u64 = 16;
 
 /// Kinds of oddballs (oddball.h) in the order of the table: null, true, false.
@@ -45,13 +45,13 @@ pub(super) struct Isolate {
 }
 
 impl Isolate {
-    /// Addresses of its own fields that are scanned.
+    /// Returns the address range of the isolate's own fields that is scanned.
     pub(super) fn fields(&self) -> AddrRange {
         AddrRange::new(self.roots.saturating_sub(BEFORE_ROOTS), self.heap.saturating_add(AFTER_HEAP))
     }
 }
 
-/// Finds the isolates of the heaps that pages name. The first is the main thread's, if it is known.
+/// Finds the isolates of the heaps that pages refer to. The main thread's comes first, if it is known.
 pub(super) fn find(vm: &Vm<'_>) -> Vec<Isolate> {
     let heaps: BTreeSet<Addr> = vm.pages.iter().map(|page| page.heap).filter(|heap| !heap.is_null()).collect();
     let heaps = heaps.into_iter().take(limits::MAX_V8_ISOLATES);
@@ -63,7 +63,7 @@ pub(super) fn find(vm: &Vm<'_>) -> Vec<Isolate> {
         isolate.tid = thread(vm, isolate, &stacks);
     }
     let main = vm.process.main_tid();
-    // The main thread makes its isolate first, so a single isolate is its own.
+    // The main thread makes its isolate first, so a single isolate belongs to it.
     if let [only] = out.as_mut_slice() {
         only.tid = only.tid.or(main);
     }
@@ -82,7 +82,7 @@ pub(super) fn find(vm: &Vm<'_>) -> Vec<Isolate> {
 fn roots(vm: &Vm<'_>, heap: Addr) -> Option<Addr> {
     let undefined = u64::try_from(vm.constants.get("OddballUndefined")?).ok()?;
     let low = heap.checked_sub(MAX_ROOTS_DISTANCE)?;
-    // The isolate may begin in the middle of that memory.
+    // The isolate may begin in the middle of the searched memory.
     let parts = vm.memory.readable_parts(AddrRange::new(low, heap), MAX_ROOTS_DISTANCE);
     let part = parts.last().filter(|part| part.end == heap)?;
     let words = vm.words(part.start.align_up(8).get(), part.len() / 8);
@@ -106,7 +106,7 @@ fn stacks(process: &Process) -> Vec<(u32, AddrRange, Addr)> {
     process.threads().iter().filter_map(of).collect()
 }
 
-/// Returns the thread on whose stack most of the isolate's fields point: its limits and its last frames.
+/// Returns the thread whose stack most of the isolate's fields point at: stack limits and last frames.
 fn thread(vm: &Vm<'_>, isolate: &Isolate, stacks: &[(u32, AddrRange, Addr)]) -> Option<u32> {
     let mut votes: BTreeMap<u32, usize> = BTreeMap::new();
     let own = isolate.fields();
@@ -121,10 +121,10 @@ fn thread(vm: &Vm<'_>, isolate: &Isolate, stacks: &[(u32, AddrRange, Addr)]) -> 
     votes.into_iter().max_by_key(|(tid, n)| (*n, std::cmp::Reverse(*tid))).map(|(tid, _)| tid)
 }
 
-/// Finds the parts of pages that allocators reserved and have not used, by address: (top, limit).
+/// Finds the parts of pages that allocators reserved and have not used, by address: from top to limit.
 ///
-/// An allocation area is three addresses in a row in one page, start <= top <= limit. The allocators are fields of the
-/// isolate and its spaces, or are referenced by these.
+/// An allocation area is three addresses in a row in one page: start <= top <= limit. Allocators are fields of the
+/// isolate and its spaces, or these refer to them.
 pub(super) fn allocation_areas(vm: &Vm<'_>, isolate: &Isolate) -> Vec<AddrRange> {
     let owners: BTreeSet<Addr> =
         vm.pages.iter().filter(|page| page.heap == isolate.heap).map(|page| page.owner).collect();
@@ -141,7 +141,7 @@ pub(super) fn allocation_areas(vm: &Vm<'_>, isolate: &Isolate) -> Vec<AddrRange>
             if limit > page.area.end {
                 continue;
             }
-            // A limit in the new space may be a soft one.
+            // In the new space the limit may be an earlier, soft one.
             let end = if vm.space_name(page.space) == "new_space" { page.area.end } else { limit };
             let known = found.entry(Addr::new(top)).or_insert(end);
             *known = end.max(*known);
@@ -163,7 +163,7 @@ pub(super) fn allocation_areas(vm: &Vm<'_>, isolate: &Isolate) -> Vec<AddrRange>
     let areas = found.into_iter().map(|(top, end)| AddrRange::new(top, end));
     let mut out: Vec<AddrRange> = Vec::new();
     for area in areas.filter(|area| !area.is_empty()) {
-        // A stale copy of an area is inside the area itself.
+        // Leave out a stale copy of an area, which is inside the area itself.
         if out.last().is_none_or(|last| last.end <= area.start) {
             out.push(area);
         }
@@ -171,10 +171,10 @@ pub(super) fn allocation_areas(vm: &Vm<'_>, isolate: &Isolate) -> Vec<AddrRange>
     out
 }
 
-/// Returns the pages of the new space after the one that is being filled. They contain what an earlier cycle left.
+/// Returns the pages of the new space after the one that is being filled. They contain leftovers of an earlier cycle.
 ///
-/// Pages are linked by a pair of words, next and previous. Their position is the one by which all pages lead to each
-/// other.
+/// Two neighbouring words link a page to the next and the previous one. Their index is the one at which all pages lead
+/// to each other.
 pub(super) fn stale_pages(vm: &Vm<'_>, isolate: &Isolate, areas: &[AddrRange]) -> BTreeSet<Addr> {
     let mut out = BTreeSet::new();
     let new = |page: &&Page| page.heap == isolate.heap && page.is_to() && vm.space_name(page.space) == "new_space";
@@ -199,7 +199,7 @@ pub(super) fn stale_pages(vm: &Vm<'_>, isolate: &Isolate, areas: &[AddrRange]) -
     let current: Vec<_> = pages.values().filter(filled).collect();
     let (Some(next), [current]) = (next, current.as_slice()) else { return out };
     let mut at = vm.field(current.metadata.get(), 8 * next);
-    // At most one step a page: each is added once.
+    // At most one step per page, because each is added once.
     while let Some(page) = at.and_then(|at| pages.get(&at)) {
         if !out.insert(page.range.start) {
             break;

@@ -1,8 +1,8 @@
-//! Names of objects by their constructors, as V8's heap snapshots have them (JSReceiver::GetConstructorName).
+//! Names of objects by their constructors, as in V8's heap snapshots (JSReceiver::GetConstructorName).
 
 use crate::runtimes::v8::vm::{MapInfo, Vm, strong};
 
-/// Maximum number of maps from a map to its constructor, over all back pointers.
+/// Maximum number of back pointers from a map to its constructor.
 const MAX_BACK_POINTERS: usize = 2048;
 
 /// Maximum number of prototypes that are visited.
@@ -23,7 +23,7 @@ pub(super) struct ClassName {
 }
 
 impl Vm<'_> {
-    /// Returns the constructor of a map: a function, a template, or whatever is there.
+    /// Returns the constructor of a map: a function, a template, or another object.
     fn constructor(&self, map: u64) -> Option<u64> {
         let mut at = self.object(map, self.offsets.map_constructor)?;
         for _ in 0..MAX_BACK_POINTERS {
@@ -32,7 +32,7 @@ impl Vm<'_> {
             }
             at = self.object(at, self.offsets.map_constructor)?;
         }
-        // A map with a function for a non-instance prototype has both in a pair.
+        // A map with a function for a non-instance prototype stores both as a pair.
         if self.is(at, "TUPLE2") { self.object(at, 8) } else { Some(at) }
     }
 
@@ -50,12 +50,12 @@ impl Vm<'_> {
         (!name.is_empty()).then_some(ClassName { name, constructor: None })
     }
 
-    /// Names the objects of a map. `object` is one of them, if there is one at hand.
+    /// Returns the name of objects with a map. `object` is one of them, if one is known.
     pub(super) fn class_name(&self, map: u64, info: &MapInfo, object: Option<u64>) -> ClassName {
         let constructor = self.constructor(map);
         let by_constructor = constructor
             .and_then(|constructor| self.named_function(constructor).or_else(|| self.template_name(constructor)));
-        // The constructor created the object itself (new.target is the base).
+        // Whether the constructor created the object itself (new.target is the base).
         let is_base = info.bit_field2 & 1 != 0 && !info.is_prototype();
         if let Some(class) = by_constructor.as_ref().filter(|class| is_base && class.name != "Object") {
             return class.clone();
@@ -91,7 +91,7 @@ impl Vm<'_> {
         std::iter::successors(first.filter(is_object), next).take(MAX_PROTOTYPES)
     }
 
-    /// Name of an object that is not a JavaScript object, in the words of V8's heap snapshots: `system / Map`.
+    /// Returns the name of an object that is not a JavaScript object, as in V8's heap snapshots: `system / Map`.
     pub(super) fn internal_name(&self, number: u16) -> String {
         if number == self.native_context() {
             return "system / NativeContext".to_owned();

@@ -1,4 +1,4 @@
-//! A V8 of a process, with its parts that were read so far.
+//! One V8 of a process. Its parts are read on demand.
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +21,7 @@ use crate::runtimes::v8::stack::{Code, Stacks, builtins, marks};
 use crate::runtimes::v8::vm::Vm;
 use crate::runtimes::v8::{buffers, claim, roots};
 
-/// What is read of a V8, each on first use.
+/// Parts of a V8, each read on first use.
 pub(super) struct Parts<'p> {
     pub vm: Arc<Vm<'p>>,
     heap: OnceLock<Arc<Heap<'p>>>,
@@ -39,7 +39,7 @@ impl<'p> Parts<'p> {
         })
     }
 
-    /// Range of the code that is part of the program.
+    /// Returns the address range of the builtins: the generated code that is part of the program.
     pub(super) fn builtins(&self) -> AddrRange {
         *self.builtins.get_or_init(|| builtins(&self.vm))
     }
@@ -67,7 +67,7 @@ pub struct V8<'p> {
 }
 
 impl<'p> V8<'p> {
-    /// Finds the V8s of a process that can be read. A warning says why another can't.
+    /// Finds the V8s of a process that can be read. For each other one, a warning says why not.
     pub fn find(process: &'p Process) -> Vec<V8<'p>> {
         let found = detect(process).into_iter().filter_map(|found| match found {
             Detection::Unusable(why) => {
@@ -94,7 +94,7 @@ impl<'p> V8<'p> {
         &self.parts.vm
     }
 
-    /// Its objects. Walkers start with what the first walk found.
+    /// Returns the heap after the first walk, whose results all walkers need.
     pub(super) fn objects(&self) -> &Heap<'p> {
         let heap = self.parts.heap();
         heap.survey();
@@ -111,7 +111,7 @@ impl<'p> V8<'p> {
         self.pending.get_or_init(|| census::pending(self.objects(), self.census()))
     }
 
-    /// Requests in flight, and what serves them.
+    /// Returns requests in flight, and the calls and closures that serve them.
     pub(super) fn served(&self) -> &Served {
         self.served.get_or_init(|| self.read_served())
     }
@@ -200,7 +200,7 @@ impl ManagedRuntime for V8<'_> {
     fn collection_note(&self, collection: Addr) -> Option<String> {
         let vm = self.vm();
         let isolate = vm.isolates.get(vm.isolate_of(vm.page_of(collection.get())?.heap)?)?;
-        // Its name says what it is: `worker of thread 12`.
+        // The isolate's name includes its kind: `worker of thread 12`.
         (isolate.name != "main").then(|| format!("It belongs to the {}.", isolate.name))
     }
 

@@ -1,6 +1,6 @@
-//! Pages of V8's heaps: 256 KiB each, at multiples of that. A large object has a longer page of its own.
+//! Pages of V8's heaps: 256 KiB each, aligned to their size. A large object has a longer page of its own.
 //!
-//! A page's metadata have its area, its heap and its space. Sources: memory-chunk.h, memory-chunk-metadata.h.
+//! A page's metadata states its area, its heap and its space. Sources: memory-chunk.h, memory-chunk-metadata.h.
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -11,7 +11,7 @@ use crate::runtimes::v8::forms::PageForm;
 /// Page size in bytes (kPageSizeBits is 18).
 pub(super) const PAGE: u64 = 256 << 10;
 
-/// Maximum offset of a page's area: after its header and, in code pages, a guard.
+/// Maximum offset of a page's area. The header precedes it, and in code pages a guard.
 const MAX_HEAD: u64 = 64 << 10;
 
 /// Number of words of a page's metadata that are read.
@@ -32,9 +32,9 @@ mod flag {
 /// A page of a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Page {
-    /// Its addresses.
+    /// Address range of the page.
     pub range: AddrRange,
-    /// Where its objects are.
+    /// Address range of its objects.
     pub area: AddrRange,
     /// Address of the heap. 0 for read-only pages, which all heaps share.
     pub heap: Addr,
@@ -91,7 +91,7 @@ fn page(memory: &dyn Memory, form: &PageForm, spaces: usize, at: Addr) -> Option
     let flags = head.get(form.flags).copied()?;
     let owner = Addr::new(word(form.owner)?);
     let space = if heap.is_null() {
-        // Nothing leads back to a read-only page. Its first word must be a map.
+        // Nothing leads back to a read-only page, so check that its first word is a map.
         let map = memory.peek_u64(area.start).ok().filter(|map| map & 3 == 1)?;
         memory.peek_u64(Addr::new(map - 1)).ok().filter(|map| map & 3 == 1)?;
         0
@@ -103,7 +103,7 @@ fn page(memory: &dyn Memory, form: &PageForm, spaces: usize, at: Addr) -> Option
     Some(Page { range, area, heap, owner, space, metadata, flags })
 }
 
-/// Finds all pages of this form, by address. They don't overlap.
+/// Finds all pages of this form, sorted by address. They don't overlap.
 pub(super) fn find(process: &Process, form: &PageForm, spaces: usize) -> Vec<Page> {
     let mut out: Vec<Page> = Vec::new();
     let mut end = Addr::NULL;

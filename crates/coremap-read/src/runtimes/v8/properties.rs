@@ -8,10 +8,11 @@ const MAX_KEY: usize = 256;
 /// Maximum number of properties of an object that are read.
 const MAX_PROPERTIES: u64 = 1 << 16;
 
-/// Words of a descriptor and of a dictionary's entry: key, details or value, value or details.
+/// Size in bytes of a descriptor, and of a dictionary's entry. Both have three words: key, details and value, in either
+/// order of the last two.
 const ENTRY: u64 = 24;
 
-/// Where a field's value is.
+/// Location of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldAt {
     /// At this offset of the object.
@@ -25,7 +26,7 @@ pub(super) enum FieldAt {
 pub(super) struct Descriptor {
     /// The key: a string or a symbol.
     pub key: u64,
-    /// Where the field is. `None` if the value is in the descriptor.
+    /// Location of the value. `None` if the value is in the descriptor.
     pub field: Option<FieldAt>,
     /// The value in the descriptor.
     pub value: u64,
@@ -44,7 +45,7 @@ impl Vm<'_> {
             let [key, details, value] = *entry;
             let details = smi(details)? as u64;
             let index = details >> 19 & 1023;
-            // Bits 5 and 0: the value is in the descriptor, and it is an accessor.
+            // Bit 5: the value is in the descriptor. Bit 0: the property is an accessor.
             let field = (details >> 5 & 1 == 0 && details & 1 == 0).then(|| {
                 if index < in_object {
                     FieldAt::Object(8 * (first + index))
@@ -66,7 +67,8 @@ impl Vm<'_> {
         }
     }
 
-    /// Returns the number of words before the first entry of a name dictionary: elements, deleted, capacity, prefix.
+    /// Returns the number of words before the first entry of a name dictionary: numbers of elements and deleted ones,
+    /// capacity, prefix.
     fn dictionary_start(&self) -> u64 {
         let prefix = self.constants.get("namedictionaryshape_prefix_size").and_then(|n| u64::try_from(n).ok());
         3 + prefix.unwrap_or(3).min(8)

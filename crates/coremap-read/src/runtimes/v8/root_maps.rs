@@ -1,5 +1,5 @@
-//! Positions in the table of roots of maps whose instance type no constant names, and of some that constants do name, to
-//! check the others by. Source: STRONG_READ_ONLY_ROOT_LIST in V8's roots.h.
+//! Indices of maps in the table of roots. Most are maps whose instance type no constant names. The others are for
+//! checks: their type is known from constants. Source: STRONG_READ_ONLY_ROOT_LIST in V8's roots.h.
 
 pub(super) const MAPS_10: &[(&str, u64)] = &[
     ("FREE_SPACE", 0),
@@ -43,7 +43,7 @@ pub(super) const MAPS_11: &[(&str, u64)] = &[
     ("EPHEMERON_HASH_TABLE", 82),
 ];
 
-/// 11.8 (Node.js 21): one map more before those of 11.3.
+/// 11.8 (Node.js 21): has one more map before the ones of 11.3.
 pub(super) const MAPS_11_8: &[(&str, u64)] = &[
     ("FREE_SPACE", 0),
     ("FILLER", 1),

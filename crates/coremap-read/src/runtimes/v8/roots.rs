@@ -1,4 +1,4 @@
-//! What keeps objects alive: fields of isolates, global handles, handle scopes, and words on stacks.
+//! Roots: fields of isolates, global handles, handle scopes, and words on stacks.
 //!
 //! Not read: traced handles of C++ objects (cppgc), and all but the newest block of handle scopes.
 
@@ -15,7 +15,7 @@ use crate::runtimes::v8::heap::Heap;
 use crate::runtimes::v8::isolates::Isolate;
 use crate::runtimes::v8::vm::{Vm, strong};
 
-/// A field of an isolate: V8's own roots, the current context.
+/// A field of an isolate, such as V8's own roots or the current context.
 const ISOLATE: RootKind = RootKind::Of(0, "isolate");
 
 /// A global handle: a reference of C++ code that lives until it is released.
@@ -24,10 +24,11 @@ const GLOBAL: RootKind = RootKind::Of(1, "global handle");
 /// A local handle of a C++ function that has not returned.
 const LOCAL: RootKind = RootKind::Of(2, "handle scope");
 
-/// Why stacks are scanned word by word.
+/// Reason why stacks are scanned word by word.
 const WHY: &str = "coremap does not read V8's safepoint tables, nor handles of C++ objects (cppgc)";
 
-/// A node of global handles (global-handles.cc): object, class, index in its block, flags, callback and its argument.
+/// A node of the global handles (global-handles.cc): object, class, index in its block, flags, callback and the
+/// callback's argument.
 mod node {
     pub(super) const SIZE: u64 = 32;
     pub(super) const COUNT: u64 = 256;
@@ -61,7 +62,7 @@ pub(super) fn roots(heap: &Heap<'_>) -> Roots {
         out.lacks("global handles");
     }
     stacks(vm, &mut candidates, &mut out);
-    // A stale word may lead to memory where an object was.
+    // A stale word may lead to freed memory.
     candidates.retain(|root| heap.space().run(root.object.get()).is_some());
     candidates.sort_unstable_by_key(|root| (root.object, root.kind, root.address));
     locate(
@@ -89,7 +90,7 @@ fn scan(vm: &Vm<'_>, range: AddrRange, kind: RootKind, tid: Option<u32>, out: &m
     }
 }
 
-/// Returns the root for a word that references an object which is collected. Read-only objects never are.
+/// Returns the root for a word that references an object. `None` for read-only objects, which are never collected.
 fn root(vm: &Vm<'_>, kind: RootKind, address: Addr, word: u64, tid: Option<u32>) -> Option<Root> {
     let object = strong(word).filter(|at| at & 7 == 0)?;
     vm.page_of(object).filter(|page| !page.heap.is_null())?;
@@ -115,7 +116,7 @@ fn globals(vm: &Vm<'_>, isolate: &Isolate, out: &mut Vec<Root>) -> bool {
             if word & 7 != 0 || word < 1 << 16 || vm.page_of(word).is_some() || !seen.insert(word) {
                 continue;
             }
-            // GlobalHandles has a NodeSpace, which leads back to it and to its blocks.
+            // GlobalHandles has a NodeSpace. This leads back to GlobalHandles, and to its blocks.
             for space in vm.words(word, 4) {
                 if space & 7 != 0 || space < 1 << 16 || vm.word(space) != Some(word) {
                     continue;
@@ -137,7 +138,7 @@ fn globals(vm: &Vm<'_>, isolate: &Isolate, out: &mut Vec<Root>) -> bool {
     !firsts.is_empty()
 }
 
-/// Whether a block of global handles is at `block`: its nodes have their indices.
+/// Whether a block of global handles is at `block`: each node has its index.
 fn is_block(vm: &Vm<'_>, block: u64) -> bool {
     if block == 0 || block & 7 != 0 {
         return false;
@@ -157,7 +158,8 @@ fn handles(vm: &Vm<'_>, block: u64, out: &mut Vec<Root>) {
     }
 }
 
-/// Adds the local handles in the newest block. Its bounds are two of three words in a row: next, limit, level.
+/// Adds the local handles in the newest block. The block's bounds are two of three consecutive words: next, limit,
+/// level.
 fn locals(vm: &Vm<'_>, isolate: &Isolate, out: &mut Vec<Root>) {
     let own = AddrRange::new(isolate.fields().start, isolate.heap);
     for part in vm.memory.readable_parts(own, own.len()) {

@@ -1,8 +1,8 @@
-//! Strings of V8: sequential, external, and those made of others.
+//! Strings of V8: sequential, external, and strings composed of other strings.
 
 use crate::runtimes::v8::vm::{FIRST_NONSTRING, Vm, count};
 
-/// Maximum depth of strings made of strings.
+/// Maximum depth of composed strings.
 const MAX_DEPTH: u32 = 64;
 
 /// Kinds of strings: the low three bits of their instance type.
@@ -21,9 +21,9 @@ pub(super) mod form {
 
 /// Offsets of the parts of strings in bytes (string.tq).
 pub(super) mod part {
-    /// Characters, first string, parent, or actual string.
+    /// Characters of a sequential string; or the first string, the parent, or the actual string.
     pub(in crate::runtimes::v8) const FIRST: u64 = 16;
-    /// Second string, offset in the parent, or address of external characters.
+    /// Second string; or offset in the parent; or address of external characters.
     pub(in crate::runtimes::v8) const SECOND: u64 = 24;
 }
 
@@ -60,7 +60,7 @@ impl Vm<'_> {
         *steps += 1;
         let kind = self.type_of(string).filter(|kind| *kind < FIRST_NONSTRING)?;
         let room = limit.saturating_sub(out.len() as u64);
-        // A string of strings can share its parts, so steps are limited too.
+        // A composed string may use one part many times, so the number of steps is limited too.
         if room == 0 || depth > MAX_DEPTH || *steps > 4 * limit.saturating_add(64) {
             return Some(());
         }
@@ -107,7 +107,7 @@ impl Vm<'_> {
         let cached = (kind & form::UNCACHED == 0).then(|| self.field(string, part::SECOND)).flatten();
         let address = match cached.filter(|at| *at != 0) {
             Some(at) => at,
-            // The resource's own pointer to the characters follows its vtable.
+            // In the resource, the pointer to the characters follows the vtable.
             None => self.word(self.field(string, part::FIRST)?.checked_add(8)?)?,
         };
         Some(ExternalText { address, bytes: self.text_length(string)?.checked_mul(width)? })

@@ -1,7 +1,7 @@
 //! A V8 of a process: its constants, form, pages and isolates, and reads of its structures.
 //!
-//! A tagged word is an address plus 1, a weak reference an address plus 3, and a small integer (Smi) has its number in
-//! the upper half. Objects hold the program's data, so all reads here are looks ([`Memory::peek`]).
+//! A tagged word is an address plus 1. A weak reference is an address plus 3. A small integer (Smi) has its number in
+//! the upper half. Objects contain the program's data, so all reads here are looks ([`Memory::peek`]).
 
 use std::collections::HashMap;
 
@@ -36,11 +36,11 @@ pub(super) fn count(word: u64) -> Option<u64> {
 /// Fields of a Map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MapInfo {
-    /// Type of the objects that it describes.
+    /// Instance type of the objects that the map describes.
     pub instance_type: u16,
-    /// Their size in words. 0 if it varies.
+    /// Size of these objects in words. 0 if it varies.
     pub words: u8,
-    /// First in-object property, in words.
+    /// Offset of the first in-object property, in words.
     pub properties: u8,
     pub bit_field2: u8,
     pub bit_field3: u32,
@@ -150,13 +150,13 @@ impl Types {
     }
 }
 
-/// Upper bound on the numbers that a double has without a gap.
+/// Largest number up to which a double has every integer.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// First instance type that is no string.
 pub(super) const FIRST_NONSTRING: u16 = 128;
 
-/// A V8 and what is known of its memory.
+/// A V8, and the layout of its memory.
 pub(super) struct Vm<'p> {
     pub process: &'p Process,
     pub memory: &'p ProcessMemory,
@@ -172,16 +172,16 @@ pub(super) struct Vm<'p> {
     pub types: Types,
     /// The instance type of maps.
     pub map_type: u16,
-    /// Numbers of the types of functions.
+    /// First and last number of the types of functions.
     pub functions: (u16, u16),
-    /// The first number of the types of JavaScript objects.
+    /// First number of the types of JavaScript objects.
     pub first_object: u16,
-    /// Numbers of the types of contexts.
+    /// First and last number of the types of contexts.
     pub contexts: (u16, u16),
-    /// By address.
+    /// Pages, sorted by address.
     pub pages: Vec<Page>,
     pub isolates: Vec<Isolate>,
-    /// Bytes of a unit in which free space states its size.
+    /// Unit of the sizes in free space, in bytes.
     pub free_unit: u64,
 }
 
@@ -259,7 +259,7 @@ impl<'p> Vm<'p> {
         })
     }
 
-    /// Returns the number that counts something in a Smi, or in a HeapNumber without a fraction.
+    /// Returns the count that is in a Smi, or in a HeapNumber without a fraction.
     pub(super) fn number(&self, word: u64) -> Option<u64> {
         if let Some(number) = count(word) {
             return Some(number);
@@ -303,12 +303,12 @@ impl<'p> Vm<'p> {
         (self.contexts.0..=self.contexts.1).contains(&number)
     }
 
-    /// The number of native contexts' type. It is the eighth of contexts in all versions.
+    /// Returns the type number of native contexts. It is the eighth context type in all versions.
     pub(super) fn native_context(&self) -> u16 {
         self.contexts.0.saturating_add(7)
     }
 
-    /// The number of script contexts' type, which follows that of native contexts.
+    /// Returns the type number of script contexts, which follows the one of native contexts.
     pub(super) fn script_context(&self) -> u16 {
         self.contexts.0.saturating_add(8)
     }
@@ -323,7 +323,7 @@ impl<'p> Vm<'p> {
         self.space_name(page.space).contains("large_object")
     }
 
-    /// The word in the table of roots for the map of a type. The tables of all isolates are alike.
+    /// Returns the word in the table of roots for the map of a type. It is the same in the tables of all isolates.
     pub(super) fn root(&self, name: &str) -> Option<u64> {
         let index = self.form.maps.iter().find(|(map, _)| *map == name)?.1;
         let slot = self.isolates.first()?.roots.checked_add(8 * index)?;

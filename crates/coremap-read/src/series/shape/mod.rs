@@ -115,7 +115,7 @@ pub const MIN_POINTS: usize = 4;
 /// a probability of 1 in 360.
 const SIGNIFICANCE: f64 = 0.001;
 
-/// Minimum number of points of a part of the time that is judged by itself.
+/// Minimum number of points in a window that is judged by itself.
 const MIN_WINDOW: usize = 8;
 
 /// How often an inconclusive series is halved, to judge its last half.

@@ -14,15 +14,15 @@ pub struct Step {
 /// Minimum number of points that distinguish a step from a slope.
 const MIN_POINTS: usize = 8;
 
-/// Maximum residual sum of squares of two levels, as a share of that of a line.
+/// Maximum residual sum of squares of two levels, as a share of the line's sum.
 const BETTER_THAN_A_LINE: f64 = 0.5;
 
 /// Minimum size of a step in standard deviations of the residuals. With few points it is larger:
 /// `MIN_DEVIATIONS` × (1 + 8 / points).
 const MIN_DEVIATIONS: f64 = 4.0;
 
-/// Minimum share of the step between one point and the second after it. A process may take a moment to fill a new
-/// table.
+/// Minimum share of a step that must happen within two intervals between points. A process may take a moment to fill a
+/// new table.
 const ABRUPT: f64 = 0.8;
 
 /// Sums over a range of points.

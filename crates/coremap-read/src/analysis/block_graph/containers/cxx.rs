@@ -1,7 +1,7 @@
 //! Containers of libstdc++ and libc++.
 //!
-//! Sources: bits/stl_tree.h, stl_list.h, hashtable.h, stl_vector.h, stl_deque.h of GCC 12; __tree, __hash_table of LLVM
-//! 14. libc++'s list has the form of libstdc++'s.
+//! Sources: bits/stl_tree.h, stl_list.h, hashtable.h, stl_vector.h, stl_deque.h of GCC 12; of LLVM 14, __tree and
+//! __hash_table. A list of libc++ has the same layout as in libstdc++.
 
 use crate::addr::Addr;
 use crate::analysis::block_graph::containers::{Container, ContainerKind, Prover, slack};
@@ -18,20 +18,20 @@ pub(super) const STD_TREE: TreeForm = TreeForm { parent: 8, left: 16, right: 24 
 /// `__tree_node_base`: left, right, parent.
 pub(super) const LIBCXX_TREE: TreeForm = TreeForm { left: 0, right: 8, parent: 16 };
 
-/// Load factors that programs set, as f32.
+/// Load factors that programs use, as f32.
 const LOADS: [f32; 6] = [1.0, 0.5, 0.75, 0.8, 0.7, 2.0];
 
-/// Nodes of libc++'s hash table whose bucket is checked.
+/// Maximum number of nodes of a libc++ hash table whose bucket is checked.
 const CHECKED: u64 = 64;
 
-/// The load factor in the low half of a word.
+/// Returns the load factor in the low half of a word.
 fn load(word: u64) -> Option<f32> {
     let load = f32::from_bits(word as u32);
     LOADS.contains(&load).then_some(load)
 }
 
 impl Prover<'_> {
-    /// The node after `at` in order. `end`: the header's node.
+    /// Returns the node that follows `at` in order. `end`: the node in the header.
     pub(super) fn after(&self, at: Addr, end: Addr, form: &TreeForm) -> Option<Addr> {
         let right = self.at_offset(at, form.right)?;
         if !right.is_null() {
@@ -50,7 +50,7 @@ impl Prover<'_> {
         let mut walk = self.walks.begin_cycle_only();
         while walk.step(at).is_ok() {
             let up = self.at_offset(at, form.parent)?;
-            // The root is the header's only child, so nothing follows its right end.
+            // The root is the header's only child, so nothing follows the rightmost node.
             if up == end || self.at_offset(up, form.right)? != at {
                 return Some(up);
             }
@@ -144,7 +144,7 @@ impl Prover<'_> {
         }
         let single = buckets == at.checked_add(48)?.get();
         let fits = single || self.starting(buckets).is_some_and(|usable| number.saturating_mul(8) <= usable);
-        // This distinguishes libstdc++'s table from libc++'s, whose first words are the same.
+        // The first words of libstdc++'s and libc++'s tables are the same. The next resize is only in libstdc++'s.
         let limit = (number as f64 * f64::from(load)) as u64;
         let resizes = resize == limit || number == 1 && resize == 0;
         (fits && resizes && self.count_linked(first, count))
@@ -200,7 +200,7 @@ impl Prover<'_> {
     }
 }
 
-/// A container without a known room.
+/// Creates a container whose capacity is unknown.
 pub(super) fn of(kind: ContainerKind, header: Addr, len: u64, count: Option<u64>, storage: Addr) -> Container {
     Container { kind, header, len, count, storage, room: None }
 }

@@ -1,6 +1,7 @@
-//! Containers, proven by their own fields: the header's number of elements is the number of nodes that are reached.
+//! Containers, proven by their own fields: the number of elements in the header is the number of nodes that are
+//! reached.
 //!
-//! All proofs share one budget of steps, and end at the time limit. Each address is tried once.
+//! All proofs share a budget of steps, and end at the time limit. Each address is tried once.
 
 mod cxx;
 mod plain;
@@ -18,14 +19,14 @@ use crate::phase::Phase;
 use crate::session::Session;
 use crate::targets::deadline::Deadline;
 
-/// Where a container's header may begin before a word that leads to a block, in bytes.
+/// Possible distances in bytes from a container's header to a word that points at a block.
 const BEFORE: [u64; 5] = [0, 8, 16, 24, 32];
 
-/// Maximum number of nodes visited by all proofs: per block of the heap, and in addition.
+/// Maximum number of nodes visited by all proofs: per block of the heap, plus a constant.
 const VISITS: u64 = 8;
 const VISITS_MORE: u64 = 1 << 20;
 
-/// Bytes of an array that count as one node when they are searched.
+/// Bytes of an array whose search counts as one visited node.
 const BYTES_PER_VISIT: u64 = 1024;
 
 /// A container.
@@ -39,7 +40,7 @@ pub(super) struct Container {
     pub(super) count: Option<u64>,
     /// Its storage, or its first node.
     pub(super) storage: Addr,
-    /// Bytes in use and bytes of its storage, if that is one block.
+    /// Bytes in use and bytes in total of its storage, if that is one block.
     pub(super) room: Option<(u64, u64)>,
 }
 
@@ -110,7 +111,7 @@ impl<'a> Prover<'a> {
         Prover { memory: &session.process.memory, graph, rust, walks, deadline, known: RefCell::default() }
     }
 
-    /// The container whose header has the word at `at`, which leads to a block.
+    /// Returns the container whose header includes the word at `at`. The word points at a block.
     pub(super) fn near(&self, at: Addr) -> Option<Container> {
         BEFORE.iter().find_map(|before| {
             let found = self.at(at.checked_sub(*before)?)?;
@@ -118,7 +119,7 @@ impl<'a> Prover<'a> {
         })
     }
 
-    /// The container whose header begins at `at`.
+    /// Returns the container whose header begins at `at`.
     pub(super) fn at(&self, at: Addr) -> Option<Container> {
         if let Some(known) = self.known.borrow().get(&at) {
             return known.as_deref().cloned();
@@ -145,7 +146,7 @@ impl<'a> Prover<'a> {
             .or_else(|| self.vec(at))
     }
 
-    /// The blocks of a container that are its nodes and tables.
+    /// Returns the blocks that are nodes and tables of a container.
     pub(super) fn nodes(&self, of: &Container) -> Vec<u32> {
         let mut out = Vec::new();
         let mut add = |at: Addr| out.extend(self.graph.at(at));
@@ -171,7 +172,7 @@ impl<'a> Prover<'a> {
         out
     }
 
-    /// Follows nodes by their word at `next`, up to `end` or a null pointer.
+    /// Visits nodes linked by their word at `next`, up to `end` or a null pointer.
     fn each_linked(&self, first: Addr, next: u64, end: Addr, visit: &mut dyn FnMut(Addr)) {
         let mut at = first;
         let mut walk = self.walks.begin_cycle_only();
@@ -194,7 +195,7 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// Takes the steps for a search in `bytes` bytes at `at`. `None` if none are left.
+    /// Takes the steps for a search of `bytes` bytes at `at` from the budget. `None` if it is used up.
     fn spend(&self, at: Addr, bytes: u64) -> Option<()> {
         self.walks.spend(at, (bytes / BYTES_PER_VISIT).saturating_add(1)).ok()
     }
@@ -215,7 +216,7 @@ impl<'a> Prover<'a> {
         self.word(at.checked_add(offset)?).map(Addr::new)
     }
 
-    /// Usable bytes of a block.
+    /// Returns the usable bytes of a block.
     pub(super) fn usable(&self, block: u32) -> u64 {
         self.graph.usable(block)
     }
@@ -225,14 +226,15 @@ impl<'a> Prover<'a> {
         self.word(at) == Some(0)
     }
 
-    /// Usable bytes of the block that begins at `at`.
+    /// Returns the usable bytes of the block that begins at `at`.
     fn starting(&self, at: u64) -> Option<u64> {
         let block = self.graph.starting(Addr::new(at))?;
         Some(self.graph.usable(block))
     }
 }
 
-/// Bytes that malloc may add to a request. A block with its own mapping has up to a page more.
+/// Returns the maximum number of bytes that malloc adds to a request. A block with its own mapping has up to a page
+/// more.
 fn slack(usable: u64) -> u64 {
     const OF_CHUNK: u64 = 24;
     const MAPPED: u64 = 128 << 10;

@@ -6,15 +6,15 @@ use crate::analysis::block_graph::containers::{Container, ContainerKind, Prover}
 use crate::bytes;
 use crate::memory::Memory;
 
-/// Hash values below this mark free and deleted slots.
+/// Smallest hash value of a used slot. Smaller ones mark free and deleted slots.
 const FIRST_HASH: u32 = 2;
 
-/// Largest table whose hashes are counted.
+/// Maximum number of slots of a table whose hashes are counted.
 const MAX_SLOTS: u64 = 1 << 28;
 
 impl Prover<'_> {
-    /// GLib's hash table (glib/ghash.c, 2.74), which is a block of its own: `{size, mod, mask, nnodes, noccupied, …, keys,
-    /// hashes, values}`.
+    /// GLib's hash table (glib/ghash.c, 2.74), which is a block of its own: `{size, mod, mask, nnodes, noccupied, …,
+    /// keys, hashes, values}`.
     pub(in crate::analysis::block_graph) fn ghash(&self, at: Addr) -> Option<Container> {
         self.starting(at.get())?;
         let [size, mask, nodes, _, keys, hashes] = self.words(at)?;

@@ -1,8 +1,8 @@
 //! Containers of Rust's library, and hashbrown's tables in any program.
 //!
-//! Sources: hashbrown 0.14 and 0.15 src/raw (control bytes), library/alloc/src/raw_vec.rs, collections/btree/node.rs and
-//! library/std/src/sync/mpmc/list.rs of rustc 1.66 to 1.95. The compiler chooses the order of fields; these orders were
-//! seen in all of them.
+//! Sources: hashbrown 0.14 and 0.15 src/raw (control bytes), library/alloc/src/raw_vec.rs, collections/btree/node.rs
+//! and library/std/src/sync/mpmc/list.rs of rustc 1.66 to 1.95. The compiler chooses the order of fields. The orders
+//! here are the same in all these versions.
 
 use crate::addr::Addr;
 use crate::analysis::block_graph::containers::cxx::of;
@@ -10,18 +10,18 @@ use crate::analysis::block_graph::containers::{Container, ContainerKind, Prover,
 use crate::bytes;
 use crate::memory::Memory;
 
-/// Control bytes that follow the table: the first group again.
+/// Number of control bytes after the table. They repeat the first group.
 const GROUP: u64 = 16;
 
-/// Largest table whose control bytes are counted.
+/// Maximum number of control bytes that are counted.
 const MAX_BUCKETS: u64 = 1 << 28;
 
-/// Bits of a channel's index below the number of its block. The last value of a block is not used.
+/// Number of low bits of a channel's index that are not the number of its block. The last slot of a block is not used.
 const LAP: u32 = 6;
-/// Distance of a channel's tail from its head.
+/// Distance in bytes from a channel's head to its tail.
 const TAIL: u64 = 128;
 
-/// Maximum number of edges and of keys of a B-tree's node.
+/// Maximum number of edges, and of keys, of a B-tree's node.
 const EDGES: u64 = 12;
 const KEYS: u64 = 11;
 
@@ -29,12 +29,12 @@ const KEYS: u64 = 11;
 const MAX_NODE: u64 = 64 << 10;
 const FEW_NODES: usize = 4;
 
-/// Nodes in which the offset of the length is searched. Up to twice as many are used.
+/// Minimum number of nodes in which the offset of the length is searched. At most twice as many are used.
 const SAMPLE: usize = 64;
 
 impl Prover<'_> {
-    /// `{control bytes, mask, room for growth, items}`: the number of used slots is in both. The slots are before the
-    /// control bytes.
+    /// `{control bytes, mask, room for growth, items}`. The proof: `items` is the number of control bytes of used
+    /// slots. The slots precede the control bytes.
     pub(super) fn hashbrown(&self, at: Addr) -> Option<Container> {
         let [control, mask, growth, items] = self.words(at)?;
         let buckets = mask.checked_add(1).filter(|n| n.is_power_of_two() && (4..=MAX_BUCKETS).contains(n))?;
@@ -63,7 +63,7 @@ impl Prover<'_> {
         if capacity == 0 || len > capacity || capacity > usable {
             return None;
         }
-        // Most elements are made of words. malloc leaves no more than its slack behind the last one.
+        // Most elements consist of words. After the last element, malloc leaves no more than its slack.
         let most = usable.checked_div(capacity)?;
         let waste = |each: u64| usable.checked_sub(capacity.checked_mul(each)?);
         let each =
@@ -80,8 +80,8 @@ impl Prover<'_> {
         })
     }
 
-    /// `head {index, block}`, and two cache lines later `tail {index, block}`. The blocks between them are as many as the
-    /// difference of the indices says.
+    /// `head {index, block}`, and two cache lines later `tail {index, block}`. The proof: the difference of the indices
+    /// is the number of blocks from head to tail.
     pub(super) fn channel(&self, at: Addr) -> Option<Container> {
         if !self.rust {
             return None;
@@ -104,7 +104,7 @@ impl Prover<'_> {
         (passed == laps).then(|| of(ContainerKind::Channel, at, 2 * TAIL, Some(count), Addr::new(first)))
     }
 
-    /// Offset of the word of a channel's block that leads to the next one of the same size.
+    /// Returns the offset of the word in a channel's block that points at the next block of the same size.
     fn channel_link(&self, block: Addr, size: u64) -> Option<u64> {
         self.spend(block, size)?;
         let is_block = |next: Addr| next != block && self.starting(next.get()) == Some(size);
@@ -134,7 +134,7 @@ impl Prover<'_> {
         counted.then(|| of(ContainerKind::BTreeMap, at, 24, Some(len), Addr::new(root)))
     }
 
-    /// Offset of the parent in a node, and of the first edge in an inner one. The root has no parent.
+    /// Returns the offset of the parent in a node, and of the first edge in an inner node. The root has no parent.
     fn btree_form(&self, root: Addr) -> Option<(u64, u64)> {
         let usable = self.starting(root.get()).filter(|usable| *usable <= MAX_NODE)?;
         let edges = (0..usable / 8).find_map(|word| {
@@ -147,7 +147,7 @@ impl Prover<'_> {
         self.at_offset(root, edges.0).filter(|parent| parent.is_null()).map(|_| edges)
     }
 
-    /// The nodes of a B-tree from its root, level by level. Empty if it is no B-tree.
+    /// Returns the nodes of a B-tree from its root, level by level. Empty if it is no B-tree.
     pub(super) fn btree_nodes(&self, root: Addr) -> Vec<Addr> {
         let Some((parent, edges)) = self.btree_form(root) else { return Vec::new() };
         let mut nodes = vec![root];
@@ -171,7 +171,8 @@ impl Prover<'_> {
         nodes
     }
 
-    /// Sum of the lengths in the nodes. The length is in two bytes whose values are plausible in all of them.
+    /// Returns the sum of the lengths in the nodes. The length is at a two-byte offset with plausible values in all
+    /// nodes.
     fn btree_len(&self, nodes: &[Addr]) -> Option<u64> {
         let leaf = nodes.last().filter(|_| nodes.len() >= FEW_NODES)?;
         let size = self.starting(leaf.get()).filter(|size| *size <= MAX_NODE)?;
@@ -190,7 +191,7 @@ impl Prover<'_> {
         self.spend(*leaf, (nodes.len() as u64).saturating_mul(2 * plausible.len() as u64))?;
         let sum =
             |offset: usize| nodes.iter().filter_map(|node| number(*node, offset)).fold(0_u64, u64::saturating_add);
-        // Each node but the root has five keys or more.
+        // Each node except the root has at least five keys.
         plausible.into_iter().map(sum).max()
     }
 }

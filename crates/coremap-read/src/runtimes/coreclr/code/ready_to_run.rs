@@ -79,9 +79,9 @@ pub(in crate::runtimes::coreclr) struct ReadyToRun {
     debug_info: Option<(u32, u32)>,
 }
 
-/// Returns the address at which the image with this header is mapped by section. An assembly that was loaded from bytes is
-/// in memory twice, flat as in the file and by section. `Module` may point to the flat copy, whose offsets differ. The
-/// runtime functions are in the mapped one, at `functions`. `None` if the header has no such section.
+/// Returns the address at which the image with this header is mapped by section. An assembly that was loaded from bytes
+/// is in memory twice, flat as in the file and by section. `Module` may point to the flat copy, whose offsets differ.
+/// The runtime functions are in the mapped one, at `functions`. `None` if the header has no such section.
 fn mapped_base(memory: &dyn Memory, header: Addr, functions: Addr) -> Option<Addr> {
     if memory.u32(header).ok() != Some(SIGNATURE) {
         return None;

@@ -17,7 +17,7 @@ pub(in crate::runtimes::coreclr) trait Collector: Sync {
     /// Visits an object.
     fn visit(&self, found: &mut Self::Found, object: &Object);
 
-    /// Adds the result of a later part of the heap to that of an earlier one.
+    /// Joins the results of two parts of the heap, the later one second.
     fn join(&self, found: Self::Found, later: Self::Found) -> Self::Found;
 }
 

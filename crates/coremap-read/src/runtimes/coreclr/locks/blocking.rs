@@ -1,8 +1,8 @@
 //! ThreadBlockingInfo: the monitor, Lock or condition that a thread waits for, by a thread static (.NET 9 on).
 //!
 //! A thread has a chain of them on its stack, and `t_first` leads to the innermost. Only the first counts: a pulsed
-//! thread that wants its lock again has one for that before the one of Monitor.Wait. Source: System.Private.CoreLib:
-//! ThreadBlockingInfo.cs.
+//! thread that wants its lock again has an entry for that before the entry of Monitor.Wait. Source:
+//! System.Private.CoreLib: ThreadBlockingInfo.cs.
 
 use crate::addr::Addr;
 use crate::memory::Memory;
@@ -31,7 +31,7 @@ pub(super) enum Blocking {
     Condition(Addr),
 }
 
-/// Where an entry has the object and its kind.
+/// Offsets of the object and its kind in an entry.
 #[derive(Clone, Copy)]
 struct Offsets {
     object: u64,
@@ -78,8 +78,9 @@ fn entry(types: &TypeSystem<'_>, thread: &ManagedThread, first: Option<Addr>, at
     }
 }
 
-/// Where the native runtime writes the thread static (up to .NET 10), even if no managed code used it yet, so that the
-/// class has no index (threadstatics.h: ThreadLocalData.ThreadBlockingInfo_First).
+/// Returns the address at which the native runtime writes the thread static (up to .NET 10). It does so even if no
+/// managed code used the static yet and the class has no index (threadstatics.h:
+/// ThreadLocalData.ThreadBlockingInfo_First).
 fn native_first(types: &TypeSystem<'_>, thread: &ManagedThread) -> Option<Addr> {
     let data = types.view("Thread", thread.address).ptr("ThreadLocalDataPtr").ok().filter(|at| !at.is_null())?;
     types.view("ThreadLocalData", data).addr_of("ThreadBlockingInfo_First").ok()

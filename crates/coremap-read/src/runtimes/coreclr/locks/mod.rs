@@ -2,8 +2,8 @@
 //!
 //! From .NET 11 on all waits of managed code are in System.Private.CoreLib: a thread's record has the objects that it
 //! waits for, and each object has a list of its waiters. Before that the native runtime waits, and a thread's
-//! ThreadBlockingInfo (.NET 9 and 10) names the monitor or Lock. Sources: System.Private.CoreLib: Threading/WaitSubsystem,
-//! Lock.cs, Condition.cs, SemaphoreSlim.cs, ManualResetEventSlim.cs, ReaderWriterLockSlim.cs,
+//! ThreadBlockingInfo (.NET 9 and 10) names the monitor or Lock. Sources: System.Private.CoreLib:
+//! Threading/WaitSubsystem, Lock.cs, Condition.cs, SemaphoreSlim.cs, ManualResetEventSlim.cs, ReaderWriterLockSlim.cs,
 //! ThreadBlockingInfo.cs; src/coreclr/vm/syncblk.h.
 
 mod blocking;
@@ -137,7 +137,8 @@ pub struct LockTable {
     by_waiter: HashMap<Addr, usize>,
     /// SemaphoreSlims that threads or tasks wait for, by address.
     pub(in crate::runtimes::coreclr) semaphores: Vec<PendingSemaphore>,
-    /// Structures that are built on a SemaphoreSlim or an event, by its address, with what a thread waits for there.
+    /// Structures built on a SemaphoreSlim or an event, by its address: the kind of wait, and the structure that a
+    /// thread waits for.
     built: HashMap<Addr, (WaitKind, Addr)>,
 }
 

@@ -49,7 +49,7 @@ pub(super) fn read(objects: &Objects<'_, '_>, threads: &Threads<'_>, blocks: &[S
         let owner = block.owner.filter(|_| block.held);
         // The runtime writes the owner before it counts.
         let times = block.recursion.max(1);
-        // The sync block counts all, and threads name their monitor from .NET 9 on only.
+        // The sync block counts all waiters. Threads name their monitor only from .NET 9 on.
         let unknown_waiters = block.waiting.saturating_sub(u32::try_from(waiters.len()).unwrap_or(u32::MAX));
         let row = Lock::new(LockKind::Monitor, block.object).owned((owner, false), times);
         add(Lock { waiters, unknown_waiters, ..row });
@@ -107,7 +107,7 @@ fn blocked(objects: &Objects<'_, '_>, threads: &Threads<'_>) -> Blocked {
         match blocking {
             Some(Blocking::Monitor(block)) => out.monitors.entry(block).or_default().push(i),
             Some(Blocking::Lock(lock)) => out.locks.entry(lock).or_default().push(i),
-            // The list of the sync block has those in Monitor.Wait.
+            // The list of the sync block contains the threads in Monitor.Wait.
             Some(Blocking::MonitorWait(_) | Blocking::Condition(_)) | None => {}
         }
     }

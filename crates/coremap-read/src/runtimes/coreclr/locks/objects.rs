@@ -10,9 +10,9 @@ use crate::runtimes::api::Object;
 use crate::runtimes::coreclr::heap::{Collector, Heap};
 use crate::runtimes::coreclr::types::TypeSystem;
 
-/// Bit of the word before an object: the rest is a hash code or the index of a sync block. If it is clear, the low bits
-/// are the managed id of the thread that holds a thin lock, and the next six are how often it entered it, less one
-/// (syncblk.h).
+/// Bit of the word before an object. If it is set, the word has a hash code or the index of a sync block. If it is
+/// clear, the word is a thin lock: the low bits are the holder's managed id, and the next six the number of its
+/// entries, less one (syncblk.h).
 const HASH_OR_INDEX: u32 = 0x0800_0000;
 const THIN_LEVEL: u32 = 0x3f;
 
@@ -58,7 +58,7 @@ const CLASSES: &[(&str, LockClass)] = &[
     ("System.Threading.Tasks.Task", LockClass::Task),
 ];
 
-/// Beginning of the name of a list, such as that of a task with several continuations.
+/// Prefix of the type name of a list. For example, a task with several continuations has one.
 const LIST: &str = "System.Collections.Generic.List<";
 
 /// Offset of an array's first reference.
@@ -209,7 +209,7 @@ impl Collector for LockCollector<'_, '_> {
 /// Classes by MethodTable. `None`: there is no class.
 pub(super) type Classes = Mutex<HashMap<Addr, Option<Arc<Class>>>>;
 
-/// Access to the fields of the objects that locks consist of, and the objects of a walk if there was one.
+/// Access to the fields of objects that locks consist of, and the objects that a walk found, if there was one.
 pub(in crate::runtimes::coreclr) struct Objects<'t, 'p> {
     pub(super) types: &'t TypeSystem<'p>,
     classes: Arc<Classes>,
@@ -314,7 +314,7 @@ impl<'t, 'p> Objects<'t, 'p> {
         self.class(self.types.type_of(object)?)
     }
 
-    /// Part of a lock that an object is.
+    /// Returns the role of an object in a lock. `None` if it is no part of one.
     pub(super) fn part_of(&self, object: Addr) -> Option<LockClass> {
         self.class_of(object)?.part
     }

@@ -74,7 +74,7 @@ fn readers(objects: &Objects<'_, '_>, threads: &Threads<'_>, any: Addr) -> HashM
             }
             Ok::<_, std::convert::Infallible>(objects.reference(count, "next").unwrap_or(Addr::NULL))
         });
-        // A list that is damaged gives those before the damage.
+        // If the list is damaged, use the elements before the damage.
         end.ok();
     }
     out

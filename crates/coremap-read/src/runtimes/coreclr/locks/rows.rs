@@ -1,4 +1,4 @@
-//! The locks from .NET 11 on, where all that managed code waits for is an object.
+//! Locks from .NET 11 on. There, managed code waits only for objects.
 
 use std::collections::{HashMap, HashSet};
 
@@ -88,7 +88,7 @@ impl Rows<'_, '_, '_> {
             events.extend(objects.reference(waiter, "ev"));
             Ok::<_, std::convert::Infallible>(objects.reference(waiter, "next").unwrap_or(Addr::NULL))
         });
-        // A list that is damaged gives those before the damage.
+        // If the list is damaged, use the elements before the damage.
         end.ok();
         self.inner.extend(events.iter().copied());
         let waiting = events.into_iter().flat_map(|event| self.on(event)).collect();
@@ -228,7 +228,7 @@ pub(super) fn semaphore_nodes(objects: &Objects<'_, '_>, walks: &Walks, slim: Ad
         nodes.push(node);
         Ok::<_, std::convert::Infallible>(objects.reference(node, "Next").unwrap_or(Addr::NULL))
     });
-    // A list that is damaged gives those before the damage.
+    // If the list is damaged, use the elements before the damage.
     end.ok();
     nodes
 }

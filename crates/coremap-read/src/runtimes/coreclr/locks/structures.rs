@@ -60,8 +60,9 @@ pub(super) fn built(objects: &Objects<'_, '_>) -> HashMap<Addr, Awaited> {
     out
 }
 
-/// What a thread waits for that is in Monitor.Wait on one of `inner`: a private object of the library, or its Lock.
-/// `None` if none of the objects on the stack has it. `words`: words of the stack, innermost first.
+/// Returns what a thread waits for while it is in Monitor.Wait on one of `inner`: a private object of the library, or
+/// the object's Lock. `None` if no object on the stack refers to one of these. `words`: words of the stack, innermost
+/// first.
 pub(super) fn by_stack(objects: &Objects<'_, '_>, words: &[u64], inner: &[Addr]) -> Option<Awaited> {
     let candidates = Candidates::of(objects, words);
     let has = |object: Addr, field: &str| objects.reference(object, field).is_some_and(|at| inner.contains(&at));

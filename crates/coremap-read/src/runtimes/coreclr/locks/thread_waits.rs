@@ -1,4 +1,4 @@
-//! What each thread waits for, without a walk over the heap where the thread's own records have it.
+//! What each thread waits for. The heap is walked only if the thread's own records do not show it.
 //!
 //! Up to .NET 8 only the list of a sync block has the threads in Monitor.Wait. On .NET 9 and 10 a thread static has the
 //! monitor or Lock (`blocking`), and the native runtime waits for everything else, so only objects on the stack show
@@ -32,7 +32,7 @@ const STRUCTURES: [&str; 2] = ["System.Threading.ManualResetEventSlim.", "System
 /// Methods in which the library waits for a pulse, by version.
 const PULSE: [&str; 2] = ["System.Threading.Monitor.", "System.Threading.Condition."];
 
-/// What a thread waits for, as its own records have it.
+/// What a thread waits for, according to its own records.
 #[derive(Clone, Debug)]
 enum Known {
     /// A lock with its owner.
@@ -61,7 +61,8 @@ pub(in crate::runtimes::coreclr) enum Answer {
     Wait(ThreadWait),
     /// Its records do not have it.
     Unknown,
-    /// It waits, but only a walk over the heap finds for what. Without one: the pulse of an object, or nothing.
+    /// It waits, but only a walk over the heap can find for what. The value is used without a walk: the pulse of an
+    /// object, or nothing.
     NeedsWalk(Option<ThreadWait>),
 }
 
@@ -152,7 +153,7 @@ impl ThreadWaits {
         }
     }
 
-    /// What a thread waits for, with the objects on its stack where its records have only a part.
+    /// Returns what a thread waits for. If its records have only a part, objects on its stack complete it.
     pub(in crate::runtimes::coreclr) fn of(
         &self,
         process: &Process,
@@ -233,8 +234,8 @@ impl ThreadWaits {
         }
     }
 
-    /// What a thread waits for in the native runtime, by the objects of the library's frames on its stack: likely, as a local
-    /// that is no longer used may still be there.
+    /// Returns what a thread waits for in the native runtime, by the objects in the library's frames on its stack. This
+    /// is only likely, because a local that is no longer used may still be there.
     fn native(
         &self,
         process: &Process,

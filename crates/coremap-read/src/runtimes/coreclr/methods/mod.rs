@@ -228,8 +228,8 @@ impl<'p> Methods<'p> {
         self.with_unwind_entry(regs, exact, |memory, entry| code::unwind(memory, entry, regs, exact))
     }
 
-    /// Returns the stack pointer of the caller of a managed frame after a call, without use of the frame pointer. `None`
-    /// if it can't be read.
+    /// Returns the stack pointer of the caller of a managed frame after a call, without use of the frame pointer.
+    /// `None` if it can't be read.
     pub(super) fn caller_sp_from_sp(&self, regs: &Regs) -> Option<Addr> {
         let unwound = self.with_unwind_entry(regs, false, |memory, entry| {
             code::unwind_from_sp(memory, entry, regs).unwrap_or_else(|| code::unwind(memory, entry, regs, false))

@@ -149,7 +149,8 @@ impl ReportBuilder<'_, '_> {
         Some(crate::bytes::printable(&chunks.concat()).into_owned())
     }
 
-    /// Elements of an array from an index on, past its end from its start again. As many as are shown.
+    /// Returns elements of a ring buffer: from an index to the end of the array, then from the array's start. At most
+    /// as many as are shown.
     fn items(&mut self, array: Option<Addr>, first: u64, count: u64) -> Vec<ElementRow> {
         let Some(array) = array else { return Vec::new() };
         let Some(info) = self.info(array).filter(MethodTableInfo::counted) else { return Vec::new() };

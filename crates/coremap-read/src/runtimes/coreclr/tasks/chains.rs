@@ -63,7 +63,7 @@ struct Follower<'t> {
     tasks: &'t Tasks,
     merge: bool,
     index: HashMap<ChainKey, usize>,
-    /// Of each chain the objects that it waits for.
+    /// For each chain, the objects that it waits for.
     awaited: Vec<HashSet<Addr>>,
     chains: Chains,
     seen: Vec<bool>,

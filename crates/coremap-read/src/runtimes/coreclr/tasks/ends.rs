@@ -29,7 +29,7 @@ pub(in crate::runtimes::coreclr) struct FoundEnd {
     pub(in crate::runtimes::coreclr) node: u32,
     /// The object: that of the node, or the owner of the queue that it is in.
     pub(in crate::runtimes::coreclr) object: Addr,
-    /// The nodes from the end to the one that was asked for.
+    /// The nodes from the end to the queried one.
     pub(in crate::runtimes::coreclr) path: Vec<u32>,
 }
 

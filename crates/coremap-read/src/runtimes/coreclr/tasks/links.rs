@@ -96,7 +96,8 @@ pub struct Node {
     pub suspended: Vec<Suspended>,
     /// The thread on which such a task runs. `suspended` then has the methods that wait for the running one to return.
     pub tid: Option<u32>,
-    /// For a thread that a record of the runtime names: the stack addresses between which its methods have their frames.
+    /// For a thread that a record of the runtime names: the stack addresses between which its methods have their
+    /// frames.
     pub frames: Option<(Addr, Addr)>,
     /// Whether it is a task with a delegate to run.
     pub delegate: bool,
@@ -118,10 +119,10 @@ pub struct Tasks {
     pub lost: u64,
     /// Index of each node by its address.
     pub(super) by_address: HashMap<Addr, u32>,
-    /// Of each node, where the nodes that it continues after begin in `below`.
+    /// For each node, the start of its part of `below`: the nodes after which it continues.
     pub(super) below_starts: Vec<u32>,
     pub(super) below: Vec<u32>,
-    /// Objects that have the queue which an awaited object is in, such as the SemaphoreSlim of a TaskNode.
+    /// Owners of the queues in which awaited objects are, such as the SemaphoreSlim of a TaskNode.
     pub(super) owners: HashMap<Addr, Addr>,
 }
 
@@ -352,7 +353,7 @@ impl Linker<'_, '_> {
                     true
                 });
                 let Some(info) = heap.method_table(object.kind).filter(|_| !found.is_empty()) else { return };
-                // The task itself has it, and so has a task that is queued to call it.
+                // The task itself refers to the delegate, and so does a task that is queued to call it.
                 if shapes.family(info.address) != Family::Task {
                     out.extend(found);
                 }
@@ -559,7 +560,7 @@ impl Linker<'_, '_> {
     }
 }
 
-/// For each node those that it continues after: where they begin, and their indices.
+/// Returns, for each node, the nodes after which it continues: where each node's list starts, and the indices.
 fn below(nodes: &[Node]) -> (Vec<u32>, Vec<u32>) {
     let mut starts = vec![0_u32; nodes.len() + 1];
     for &next in nodes.iter().flat_map(|node| &node.next) {

@@ -125,7 +125,7 @@ impl Reader<'_, '_> {
         }
         for own in self.static_object(STEALING, "_queues").map_or_else(Vec::new, |a| self.array(a)) {
             let Some(array) = self.objects.reference(own, "m_array") else { continue };
-            // What was taken from it is cleared.
+            // Slots of items that were taken are null.
             out.extend(self.array(array));
         }
         out.sort_unstable();
@@ -143,7 +143,7 @@ impl Reader<'_, '_> {
             }
             Ok::<_, std::convert::Infallible>(objects.reference(segment, "_nextSegment").unwrap_or(Addr::NULL))
         });
-        // A list that is damaged gives those before the damage.
+        // If the list is damaged, use the elements before the damage.
         end.ok();
     }
 

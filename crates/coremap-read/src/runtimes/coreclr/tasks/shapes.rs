@@ -112,8 +112,8 @@ impl<'t, 'p> Shapes<'t, 'p> {
         let compiler = COMPILERS.iter().find(|(state, _)| names.iter().any(|name| name == state));
         let state = compiler.and_then(|(state, _)| Some(named(&|n| n == *state).first()?.0 + shift));
         let this = named(&|n| n == THIS).first().map(|(at, _)| at + shift);
-        // Unrelated classes may have a field of that name too, but no state. A task with such a field is a box, whatever
-        // its compiler calls the state.
+        // Unrelated classes may have a field of that name too, but no state. A task with such a field is a box,
+        // whatever its compiler calls the state.
         if state.is_none() && self.family(method_table) != Family::Task {
             return None;
         }

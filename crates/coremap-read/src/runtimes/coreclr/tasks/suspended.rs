@@ -40,8 +40,8 @@ pub struct Suspended {
     pub state: i32,
 }
 
-/// The class whose thread static leads to a thread's dispatchers. Each has the task that runs, and the continuation that
-/// resumes when the running method returns.
+/// The class whose thread static leads to a thread's dispatchers. Each has the task that runs, and the continuation
+/// that resumes when the running method returns.
 const DISPATCHER: &str = "System.Runtime.CompilerServices.AsyncDispatcherInfo";
 
 /// Maximum number of dispatchers on one stack.
@@ -50,8 +50,8 @@ const NESTED: usize = 64;
 /// A task that runs on a thread.
 pub(super) struct Running {
     pub(super) tid: u32,
-    /// The stack addresses between which its methods have their frames: those of the dispatchers, which are locals of the
-    /// methods that resume tasks.
+    /// The stack addresses between which its methods have their frames: those of the dispatchers, which are locals of
+    /// the methods that resume tasks.
     pub(super) frames: (Addr, Addr),
     /// Methods that wait for the running one to return, innermost first.
     pub(super) callers: Vec<Suspended>,

@@ -118,8 +118,8 @@ impl<'p> FrameClasses<'p> {
     }
 
     /// Reads the list that begins at `first`, with the error that ended it early. On one stack newer Frames have lower
-    /// addresses, so a descending address ends the list with an error. The handler of an overflow runs on another stack,
-    /// which may be anywhere. Its Frames precede those on the thread's own `stack`.
+    /// addresses, so a descending address ends the list with an error. The handler of an overflow runs on another
+    /// stack, which may be anywhere. Its Frames precede those on the thread's own `stack`.
     pub(crate) fn list(&self, first: Addr, stack: Option<AddrRange>) -> (Vec<Mark>, Option<String>) {
         let mut out: Vec<Mark> = Vec::new();
         let end = self.frames.begin().follow(first, |at| {
@@ -317,8 +317,8 @@ impl<'p> FrameClasses<'p> {
     }
 }
 
-/// Whether a node at `next` may follow one at `last` in a list that goes up the stack, or back to the thread's own
-/// `stack` from another one.
+/// Whether a node at `next` may follow a node at `last` in a list. Lists go up the stack, or from another stack back to
+/// the thread's own `stack`.
 fn follows(last: Addr, next: Addr, stack: Option<AddrRange>) -> bool {
     let is_own = |at| stack.is_some_and(|stack| stack.contains(at));
     match (is_own(last), is_own(next)) {

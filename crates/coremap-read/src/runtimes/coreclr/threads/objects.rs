@@ -57,8 +57,8 @@ impl TypeSystem<'_> {
 
     /// The exception that a thread threw last, if the thread still references it.
     ///
-    /// The runtime makes an ExecutionEngineException at its start, and stores it as the last one of a thread that it ends
-    /// the process in (eepolicy.cpp: EEPolicy::HandleFatalError). Nobody threw it, so it has no stack trace.
+    /// The runtime makes an ExecutionEngineException at its start, and stores it as the last one of a thread that it
+    /// ends the process in (eepolicy.cpp: EEPolicy::HandleFatalError). Nobody threw it, so it has no stack trace.
     pub fn thrown_exception(&self, thread: &ManagedThread) -> Option<ThrownException> {
         let object = self.memory.ptr(thread.last_thrown?).ok().filter(|o| !o.is_null())?;
         let type_name = self.display_name(self.type_of(object)?);

@@ -13,14 +13,15 @@ use crate::runtimes::coreclr::tasks::{Node, Tasks};
 use crate::runtimes::coreclr::threads::task_waits::{MANY, SOON_MS, duration, short};
 use crate::runtimes::coreclr::{CoreClr, string_text};
 
-/// Beginning of the names of HttpClient's methods, and of the name of the object that waits for a connection.
+/// Prefix of the names of HttpClient's methods. The second constant is the prefix of the type of an object that waits
+/// for a connection.
 const CLIENT: &str = "System.Net.Http.";
 const WAITER: &str = "HttpConnectionWaiter<";
 
 /// The method of a call of HttpClient that has a connection.
 const SENDS: &str = "System.Net.Http.HttpConnection.SendAsync";
 
-/// Fields of a connection of a server, of a pool of a client, and of its peer.
+/// Fields of a server's connection, of a client's pool, and of the pool's peer.
 const PATH: &str = "<Path>k__BackingField";
 const MOST: &str = "_maxHttp11Connections";
 const USED: &str = "_associatedHttp11ConnectionCount";

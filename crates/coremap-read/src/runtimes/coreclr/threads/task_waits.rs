@@ -16,7 +16,7 @@ use crate::runtimes::coreclr::tasks::{Node, Tasks};
 use crate::units::exact;
 use crate::words::TaskEndKind;
 
-/// The thread pool as a party. There is one, and its object's name would say nothing.
+/// The thread pool as a party. There is only one, and its object's name would explain nothing.
 pub(super) const POOL: Addr = Addr::NULL;
 
 const SEMAPHORE: &str = "System.Threading.SemaphoreSlim";
@@ -101,7 +101,8 @@ impl CoreClr<'_> {
         self.methods_of(node).first().map(|name| short(name))
     }
 
-    /// The program's methods that go on when a task completes, past methods of the library.
+    /// Returns the program's methods that continue when a task completes. Methods of the library in between are
+    /// skipped.
     fn own_above(&self, tasks: &Tasks, from: Addr) -> Vec<u32> {
         let next = |i: u32| tasks.nodes.get(i as usize).map(|node| node.next.clone()).unwrap_or_default();
         let Some(start) = tasks.index_of(from) else { return Vec::new() };

@@ -86,7 +86,7 @@ impl WaitFacts for CoreClr<'_> {
     fn activity(&self, thread: &ThreadRow) -> Option<Activity> {
         let library = thread.frames.iter().take_while(|frame| !frame.own).take(LIBRARY_FRAMES);
         let names = library.filter_map(|frame| frame.method.as_deref());
-        // The outermost method says best what the program asked for.
+        // The outermost method describes best what the program requested.
         let found =
             names.filter_map(|method: &str| ACTIVITIES.iter().find(|(start, _)| method.starts_with(start))).last();
         // Managed code on top, of the program or of a library that it called.

@@ -29,8 +29,8 @@ impl TypeSystem<'_> {
         view.ptr("EEClassOrCanonMT") == Ok(class) && view.ptr("ParentMethodTable") == Ok(base)
     }
 
-    /// Name of such a type as SOS makes it from the layout: the size of the data, then the offset and the number of each
-    /// run of references in it.
+    /// Name of such a type as SOS makes it from the layout: the size of the data, then the offset and the number of
+    /// each run of references in it.
     pub(in crate::runtimes::coreclr) fn continuation_name(&self, method_table: Addr) -> Option<String> {
         if !self.is_continuation(method_table) {
             return None;

@@ -256,7 +256,7 @@ impl<'a, 'h, 'p> ObjectDescriber<'a, 'h, 'p> {
         if !kind.has_size() || kind.form == TypeForm::Text {
             return false;
         }
-        // An int's sign is that of its number of digits, and heap types have descriptors of members behind them.
+        // The sign of an int is the sign of its number of digits. Heap types have member descriptors behind them.
         let items = || self.objects.ob_size(at).map_or(u64::MAX, i64::unsigned_abs).saturating_mul(kind.itemsize);
         fixed || at.saturating_add(kind.basicsize).saturating_add(items()) <= end
     }

@@ -23,7 +23,7 @@ const TYPE: Link = Link::NoField("(type)");
 /// An instance's dict, if the pointer to it precedes the object.
 const MANAGED_DICT: Link = Link::NoField("__dict__");
 
-/// Number of positions before that of the word at offset 0.
+/// Number of positions before the position of the word at offset 0.
 const FIRST_WORD: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

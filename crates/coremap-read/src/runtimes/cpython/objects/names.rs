@@ -102,8 +102,8 @@ impl StaticNames {
         }
     }
 
-    /// Adds the types of tracebacks and frames, which a program's modules need not name: an exception's traceback leads
-    /// to both. `tracked`: objects of the collector, of which the first with a traceback is enough.
+    /// Adds the types of tracebacks and frames. A program's modules may not name them, but an exception's traceback
+    /// leads to both. `tracked`: objects of the collector. The first with a traceback is enough.
     pub(crate) fn learn(&mut self, runtime: &Runtime<'_>, tracked: &[Addr]) {
         let objects = runtime.objects();
         let mut exceptions: HashMap<Addr, bool> = HashMap::new();

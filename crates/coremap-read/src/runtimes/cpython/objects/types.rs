@@ -74,8 +74,8 @@ pub enum TypeForm {
     NdArray,
 }
 
-/// Members that only one type has, with the type's name. It is among the constants of the program file, which most dumps
-/// omit; the keys of its dict are objects.
+/// Members that only one type has, with the type's name. It is among the constants of the program file, which most
+/// dumps omit; the keys of its dict are objects.
 const BY_MEMBER: [(&str, &str); 7] = [
     ("tb_frame", "traceback"),
     ("f_back", "frame"),

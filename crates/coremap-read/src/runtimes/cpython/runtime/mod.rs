@@ -117,7 +117,7 @@ impl<'p> Runtime<'p> {
         found.map(|(dict, md_dict)| modules(&self.objects(), dict, md_dict)).unwrap_or_default()
     }
 
-    /// Names of static types, as the modules that define them have them.
+    /// Names of static types, from the modules that define them.
     pub(crate) fn static_names(&self) -> StaticNames {
         // The main interpreter is the oldest, and has imported most.
         let Some(&main) = self.interpreters.last() else { return StaticNames::default() };

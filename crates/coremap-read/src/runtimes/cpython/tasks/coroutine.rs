@@ -14,7 +14,7 @@ const EXECUTING: i8 = 0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Suspended {
     pub(super) frame: PyFrame,
-    /// The top of its operand stack, which is what it awaits, if it awaits something.
+    /// The top of its operand stack. If it awaits something, this is the awaited object.
     pub(super) top: Option<Addr>,
 }
 

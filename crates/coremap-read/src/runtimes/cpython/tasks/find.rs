@@ -26,8 +26,8 @@ const TASKS: [(&str, &str); 3] = [("_asyncio", "Task"), ("asyncio.tasks", "Task"
 /// `fut_state` of a pending future.
 const PENDING: u32 = 0;
 
-/// Objects between a coroutine and what it awaits have the latter as their first field: `coroutine_wrapper`,
-/// `async_generator_asend`, `_asyncio.FutureIter`.
+/// Objects between a coroutine and the object that it awaits: `coroutine_wrapper`, `async_generator_asend`,
+/// `_asyncio.FutureIter`. Their first field is the awaited object.
 const INNER: (&str, &str) = ("PyCoroWrapper", "cw_coroutine");
 
 /// A pending task, before its waiters are known.

@@ -91,8 +91,8 @@ impl CPython<'_> {
         tasks.iter().zip(wanted).map(fact).collect()
     }
 
-    /// Tasks that wait for a lock or for another task, and have one of `objects` in a variable of their coroutines. None
-    /// if there are more than a reader wants to see.
+    /// Tasks that wait for a lock or for another task, and have one of `objects` in a variable of their coroutines.
+    /// None if there are more than a reader wants to see.
     pub(in crate::runtimes::cpython) fn tasks_with(&self, objects: &[Addr]) -> Vec<TaskFact> {
         let Some(finder) = TaskFinder::new(self).filter(|_| !objects.is_empty()) else { return Vec::new() };
         let has = |task: &PendingTask| {

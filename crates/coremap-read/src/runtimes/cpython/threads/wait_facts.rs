@@ -104,8 +104,8 @@ impl CPython<'_> {
         takes(row) && self.lender(row.tid).is_none()
     }
 
-    /// The frame of a thread that takes from a queue and puts back: by itself, or as `pool.take()` and `pool.give()` of a
-    /// class that has the queue.
+    /// The frame of a thread that takes from a queue and puts back: by itself, or as `pool.take()` and `pool.give()` of
+    /// a class that has the queue.
     fn lender(&self, tid: u32) -> Option<&PyFrame> {
         let puts_back = |frame: &&PyFrame| self.uses_name(frame, PUTS) && !self.uses_name(frame, ENDS);
         self.takers(tid).find(puts_back).or_else(|| {

@@ -1,7 +1,8 @@
 //! Functions of a Go program, by address (pclntab).
 //!
-//! Source: runtime/symtab.go, `findfunc`, `funcInfo`, `funcline1`, `inlineUnwinder`. Rows of the table of functions are
-//! sorted by address. Each leads to a `_func`, behind which are offsets of tables of values by address.
+//! Source: runtime/symtab.go, `findfunc`, `funcInfo`, `funcline1`, `inlineUnwinder`. The rows of the function table are
+//! sorted by address. Each row leads to a `_func`. After the `_func` are offsets of tables that map code addresses to
+//! values.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,11 +22,12 @@ const PCSP: u64 = 16;
 const PCFILE: u64 = 20;
 const PCLN: u64 = 24;
 
-/// Indices in the lists behind a `_func`: of the table of inlined calls by address, and of the tree of these calls.
+/// Indices into the two lists after a `_func`: PCDATA has the inlined call at each address, FUNCDATA has the tree of
+/// these calls.
 const PCDATA_INL_TREE_INDEX: usize = 2;
 const FUNCDATA_INL_TREE: usize = 3;
 
-/// Offset of a table that a function does not have.
+/// Offset that means the function has no such table.
 const NONE: u32 = u32::MAX;
 
 /// Bit of `_func.flag`: the outermost function of a stack.
@@ -47,7 +49,7 @@ pub(in crate::runtimes::go) struct Func {
 }
 
 impl Func {
-    /// Whether it is the outermost function of every stack that it is on.
+    /// Whether the function is the outermost one of its stacks.
     pub(in crate::runtimes::go) fn is_top(&self) -> bool {
         self.flag & TOP_FRAME != 0
     }
@@ -83,7 +85,7 @@ impl<'p> Functions<'p> {
         let count = found.rows.min(limits::MAX_GO_FUNCTIONS);
         let table = Record::read(memory, found.pclntable, count.checked_mul(8)?)?;
         let rows: Vec<(u32, u32)> = table.bytes().as_chunks::<8>().0.iter().map(|row| split(*row)).collect();
-        // A damaged table is not searched by halving.
+        // Binary search needs sorted rows. A damaged table may have others.
         if !rows.is_sorted_by_key(|row| row.0) {
             return None;
         }
@@ -155,7 +157,7 @@ impl<'p> Functions<'p> {
         })
     }
 
-    /// The text at an address, which ends with a zero.
+    /// Returns the zero-terminated text at an address.
     fn text(&self, at: Addr) -> Option<Arc<str>> {
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = texts.get(&at) {
@@ -180,8 +182,8 @@ impl<'p> Functions<'p> {
         self.value(func, func.pcsp, pc).and_then(|size| u64::try_from(size).ok())
     }
 
-    /// Functions at `pc`, innermost first: the inlined ones, then the function itself. `pc` is within the instruction:
-    /// the byte before a return address.
+    /// Returns the functions at `pc`, innermost first: the inlined ones, then the function itself. `pc` is within the
+    /// instruction. For a call, that is the byte before the return address.
     pub(in crate::runtimes::go) fn lines(&self, func: &Func, pc: Addr) -> Vec<Line> {
         let mut out = Vec::new();
         let mut at = pc;
@@ -193,8 +195,7 @@ impl<'p> Functions<'p> {
                 out.push(own(file, line));
                 return out;
             };
-            // Where the tree is in a file that is missing, the position is in a function without a name, which was
-            // called at an unknown line of this one.
+            // If the tree is in a missing file, neither the inlined function nor the line of its call is known.
             let Some((name, id, parent)) = self.inlined(func, index) else {
                 out.push(own(None, None));
                 return out;

@@ -40,7 +40,7 @@ type Places = HashMap<(Addr, bool), Option<Arc<Place>>>;
 /// Methods by the start of their code, which is null for inlined ones, and name.
 type Methods = HashMap<(Addr, Arc<str>), Arc<Method>>;
 
-/// Functions after which execution goes on exactly at the address that was interrupted.
+/// Functions whose caller was interrupted: it continues exactly at the recorded address, which is no return address.
 const EXACT_CALLERS: [&str; 3] = ["runtime.sigpanic", "runtime.asyncPreempt", "runtime.debugCallV2"];
 
 /// The code of a Go program.
@@ -64,7 +64,8 @@ impl<'p> Code<'p> {
         self.functions.as_ref()
     }
 
-    /// The functions at a code address. `exact`: it is where execution was interrupted, not a return address.
+    /// Returns the functions at a code address. `exact`: execution was interrupted there, so it is not a return
+    /// address.
     pub(super) fn place(&self, pc: Addr, exact: bool) -> Option<Arc<Place>> {
         {
             let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +86,7 @@ impl<'p> Code<'p> {
         // A return address may be the first byte of the next function.
         let within = if exact { pc } else { pc.checked_sub(1)? };
         let func = functions.at(within)?;
-        // The frame has its size at the call, which the table has for the return address unless the function ends there.
+        // The table has the frame's size at the return address. If the function ends there, use the size at the call.
         let size = functions.frame_size(&func, pc).or_else(|| functions.frame_size(&func, within));
         let lines = functions.lines(&func, within);
         let last = lines.len().saturating_sub(1);
@@ -124,17 +125,17 @@ impl<'p> Code<'p> {
         self.method(func.range.start, func.range.len(), &func.name)
     }
 
-    /// The method of a function that has no code of its own here.
+    /// Returns the method of an inlined function, which has no code address of its own.
     fn inlined_method(&self, name: &Arc<str>) -> Arc<Method> {
         self.method(Addr::NULL, 0, name)
     }
 
-    /// Whether Go's own traces leave out such a function, which the compiler made to call another.
+    /// Whether the function is a wrapper that the compiler generated. Go's own traces leave wrappers out.
     pub(super) fn is_wrapper(&self, id: u8) -> bool {
         id == self.runtime.shape().wrapper
     }
 
-    /// Whether the caller of a function was interrupted, instead of having called it.
+    /// Whether the function's caller was interrupted, instead of having called it.
     pub(super) fn interrupts(func: &Func) -> bool {
         EXACT_CALLERS.contains(&&*func.name)
     }
@@ -160,7 +161,7 @@ impl<'p> Code<'p> {
 }
 
 impl ManagedCode for Code<'_> {
-    /// None of its own: all code is in the program's image.
+    /// No ranges: all code is in the program's image.
     fn ranges(&self) -> Vec<AddrRange> {
         Vec::new()
     }

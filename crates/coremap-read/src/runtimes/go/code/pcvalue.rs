@@ -1,8 +1,8 @@
 //! Tables of values by code address (pctab).
 //!
-//! Source: runtime/symtab.go, `step` and `pcvalue`: pairs of variable-length numbers, the change of the value (zigzag) and
-//! the distance in code. A value holds for addresses below the next one. A change of 0 ends the table, except as the
-//! first.
+//! Source: runtime/symtab.go, `step` and `pcvalue`. A table is a list of pairs of variable-length numbers: the change
+//! of the value (zigzag), and the distance in code. A value is valid for addresses below the next one. A change of 0
+//! ends the table, except as the first.
 
 /// Returns the value at `distance` bytes from the function's entry, from the table at `offset` of `pctab`. `quantum`:
 /// bytes per unit of distance. `None` if the table does not cover it.
@@ -44,7 +44,7 @@ fn number<'b>(rest: &mut impl Iterator<Item = &'b u8>) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// 0 for four bytes, 8 for one hundred and thirty, 0 for one.
+    /// Value 0 for 4 bytes of code, 8 for the next 130, 0 for the next 1.
     const TABLE: [u8; 9] = [0xff, 2, 4, 16, 0x82, 1, 15, 1, 0];
 
     #[test]

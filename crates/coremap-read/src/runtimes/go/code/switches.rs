@@ -32,7 +32,7 @@ pub(super) fn switches(func: &Func) -> bool {
     &*func.name == CALLS || LEAVES.contains(&&*func.name)
 }
 
-/// Whether a signal interrupted what is below this function.
+/// Whether this is the first function of a signal handler. Its caller is the code that the signal interrupted.
 pub(in crate::runtimes::go) fn handles_signals(func: &Func) -> bool {
     SIGNAL_HANDLERS.contains(&&*func.name)
 }
@@ -51,7 +51,7 @@ pub(in crate::runtimes::go) fn saved_registers(memory: &dyn Memory, sp: Addr, si
     Some(regs)
 }
 
-/// Registers that a signal interrupted, by the frame of its handler.
+/// Returns the registers at the time of a signal, from the frame of its handler.
 pub(super) fn context(runtime: &Runtime<'_>, at: &FrameAt<'_>, place: &Place) -> Option<Regs> {
     saved_registers(runtime.memory(), at.regs.sp(), place.size?)
 }

@@ -94,7 +94,7 @@ impl WaitFacts for Go<'_> {
         (count > 0).then_some(set).into_iter().collect()
     }
 
-    /// Goroutines that have one of the objects on their stack and do not run.
+    /// Returns goroutines that have one of the objects on their stack and do not run.
     fn users(&self, objects: &[Addr]) -> Vec<TaskFact> {
         let (runtime, list, code) = (self.runtime(), self.list(), self.all_code());
         let Some(heap) = self.objects() else { return Vec::new() };
@@ -153,7 +153,8 @@ impl WaitFacts for Go<'_> {
 }
 
 impl Go<'_> {
-    /// The innermost function of the program of a goroutine that waits for one of these channels, with its line.
+    /// Finds a goroutine that waits for one of these channels. Returns its innermost function of the program, with the
+    /// line.
     pub(in crate::runtimes::go) fn waiter_on(&self, channels: &HashSet<Addr>) -> Option<String> {
         let (runtime, list, code) = (self.runtime(), self.list(), self.all_code());
         let waits = Waits::new(runtime, self.types(), list);
@@ -170,8 +171,8 @@ impl Go<'_> {
         })
     }
 
-    /// Goroutines that serve a request of net/http: the server's function is on their stack, and above it a function of
-    /// the program. A connection that is kept open has none.
+    /// Returns goroutines that serve a request of net/http: the server's function is on their stack, and above it a
+    /// function of the program. An idle keep-alive connection has none above it.
     fn serving(&self) -> Vec<Addr> {
         let (runtime, list, code) = (self.runtime(), self.list(), self.all_code());
         let serves = |g: &&Goroutine| {

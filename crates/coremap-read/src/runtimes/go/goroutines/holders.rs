@@ -1,7 +1,10 @@
 //! Goroutines that likely hold a lock.
 //!
-//! Go does not record who holds a mutex. A goroutine likely holds it if a method of the same type as the one that waits is
-//! on its stack, together with a pointer to the object that contains the lock, and it does not wait for the lock itself.
+//! Go does not record who holds a mutex. A goroutine likely holds it if three things are true:
+//!
+//! - its stack has a method of the waiter's receiver type;
+//! - its stack has a pointer to the object that contains the lock;
+//! - it does not wait for this lock itself.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,17 +14,17 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::runtimes::go::runtime::Runtime;
 
-/// Bytes before a lock in a variable that may belong to the same struct.
+/// Maximum distance in bytes from the start of a struct in a package variable to a lock in it.
 const BEFORE: u64 = 1024;
 
-/// A goroutine with what the search needs.
+/// A goroutine that may hold a lock.
 pub(super) struct Candidate<'l> {
     pub(super) g: &'l Goroutine,
     /// Receiver types of the program's methods on its stack: `main.(*Plan)`.
     pub(super) receivers: BTreeSet<String>,
-    /// The lock that it waits for.
+    /// The lock that it waits for. `None` if it waits for none.
     pub(super) waits_for: Option<Addr>,
-    /// Stack pointer where it was left.
+    /// Stack pointer where the goroutine stopped running.
     pub(super) sp: Addr,
 }
 
@@ -32,7 +35,7 @@ pub(super) fn receiver(function: &str) -> Option<String> {
     function.get(..open + close + 1).map(str::to_owned)
 }
 
-/// Goroutines that likely hold each lock.
+/// Returns the goroutines that likely hold each lock.
 pub(super) fn likely(runtime: &Runtime<'_>, all: &[Candidate<'_>]) -> HashMap<Addr, Vec<Addr>> {
     let mut waiters: BTreeMap<Addr, BTreeSet<&String>> = BTreeMap::new();
     for candidate in all {
@@ -63,7 +66,8 @@ pub(super) fn likely(runtime: &Runtime<'_>, all: &[Candidate<'_>]) -> HashMap<Ad
     out
 }
 
-/// The object that contains a lock, or the part of a variable before it.
+/// Returns the object that contains a lock. For a lock in a package variable, the bytes up to the lock that may be its
+/// struct.
 fn object(runtime: &Runtime<'_>, lock: Addr) -> Option<AddrRange> {
     if let Some(span) = runtime.proof.spans.at(lock) {
         let index = lock.since(span.range.start) / span.elem.max(1);

@@ -54,7 +54,7 @@ pub(in crate::runtimes::go) struct Goroutine {
     pub(in crate::runtimes::go) stack: AddrRange,
     /// Address of the `m` that runs it. Null if none does.
     pub(in crate::runtimes::go) m: Addr,
-    /// Instruction and stack pointer where it was left, or where it entered a system call.
+    /// Instruction and stack pointer where it stopped running, or where it entered a system call.
     pub(super) pc: Addr,
     pub(super) sp: Addr,
     /// Address after the `go` statement that started it.
@@ -66,7 +66,7 @@ pub(in crate::runtimes::go) struct Goroutine {
 }
 
 impl Goroutine {
-    /// The part of its stack that is in use, if it does not run.
+    /// Returns the used part of its stack, if it does not run.
     pub(in crate::runtimes::go) fn used_stack(&self) -> AddrRange {
         AddrRange::new(self.sp.clamp(self.stack.start, self.stack.end), self.stack.end)
     }

@@ -6,7 +6,7 @@
 //! | `unwind` | stacks of goroutines |
 //! | `channels`, `semaphores`, `waits` | what goroutines wait for |
 //! | `holders` | goroutines that likely hold a lock |
-//! | `facts` | the same as facts for findings |
+//! | `facts` | goroutines and their waits, for findings |
 
 mod channels;
 mod facts;
@@ -30,7 +30,7 @@ use waits::Waits;
 /// Name of goroutines that the runtime started for itself.
 const SYSTEM: &str = "(runtime)";
 
-/// First functions of goroutines that the runtime starts, and that run the program's code.
+/// First functions of goroutines that the runtime starts to run the program's code.
 const NOT_SYSTEM: [&str; 5] =
     ["runtime.main", "runtime.handleAsyncEvent", "runtime.runfinq", "runtime.runFinalizers", "runtime.runCleanups"];
 
@@ -71,7 +71,7 @@ fn names(frames: &[PlacedFrame]) -> impl Iterator<Item = &str> {
     frames.iter().flat_map(|frame| frame.place.all.iter().map(|(activation, _)| activation.method.name.as_str()))
 }
 
-/// Whether the runtime started it for itself (`isSystemGoroutine`).
+/// Whether the runtime started the goroutine for itself (`isSystemGoroutine`).
 fn is_system(code: &Code<'_>, g: &Goroutine) -> bool {
     let first = code.functions().and_then(|functions| functions.at(g.startpc));
     first.is_some_and(|func| func.name.starts_with("runtime.") && !NOT_SYSTEM.contains(&&*func.name))

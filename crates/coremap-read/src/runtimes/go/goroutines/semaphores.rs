@@ -1,9 +1,9 @@
 //! Semaphores: goroutines that wait for a mutex, an RWMutex or a WaitGroup.
 //!
-//! Source: runtime/sema.go. The runtime has a table of 251 roots of 64 bytes. The root of an address is its words modulo
-//! 251. Each root has a tree of `sudog`s, one for each address, and behind each a list of others that wait for the same.
-//! The table has no name in a stripped program. A pointer of the variables to a `sudog` shows where its table would
-//! begin; the table is where most of them agree.
+//! Source: runtime/sema.go. The runtime has a table of 251 roots of 64 bytes. The index of a root is the address of the
+//! semaphore in words, modulo 251. Each root has a tree with one `sudog` for each address. A list at each `sudog` has
+//! further waiters for the same address. A stripped program has no symbol for this table. Each pointer from the
+//! variables to a waiting `sudog` votes for a start of the table; the start with the most votes is the table's.
 
 use std::collections::{HashMap, HashSet};
 
@@ -33,7 +33,7 @@ pub(super) fn waits(runtime: &Runtime<'_>, list: &List) -> HashMap<Addr, Addr> {
     let walks = Walks::new(Phase::Locks, limits::MAX_GO_WAITERS);
     for root in 0..ROOTS {
         let first = table.checked_add(ROOT * root + shape.sema.treap).and_then(|at| memory.ptr(at).ok());
-        // The tree's nodes, each with the list of those that wait for the same address.
+        // The tree's nodes, each with the list of further waiters for the same address.
         let mut left: Vec<Addr> = first.into_iter().collect();
         let mut tree = walks.begin_own_set();
         while let Some(node) = left.pop() {
@@ -62,7 +62,7 @@ pub(super) fn is_semaphore(state: &str) -> bool {
         || state == "semacquire"
 }
 
-/// Address of the table, for which most pointers to the records of waiting goroutines vote.
+/// Finds the address of the table: the start that most pointers to waiting `sudog`s agree on.
 fn table(runtime: &Runtime<'_>, waiting: &HashSet<Addr>) -> Option<Addr> {
     let (memory, shape) = (runtime.memory(), runtime.shape());
     let mut votes: HashMap<Addr, u64> = HashMap::new();

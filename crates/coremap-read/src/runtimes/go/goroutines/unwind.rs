@@ -30,16 +30,16 @@ pub(super) struct PlacedFrame {
     pub(super) place: Arc<Place>,
 }
 
-/// Where a walk begins.
+/// Start of a stack walk.
 #[derive(Clone, Copy)]
 struct Start {
     pc: Addr,
     sp: Addr,
-    /// Whether execution was interrupted there, instead of having called.
+    /// Whether execution was interrupted there, so that the address is no return address.
     exact: bool,
 }
 
-/// The frames of a goroutine, innermost first, and why more are missing.
+/// Returns the frames of a goroutine, innermost first, and why more are missing.
 pub(super) fn frames(
     process: &Process,
     code: &Code<'_>,
@@ -67,7 +67,7 @@ fn start(process: &Process, code: &Code<'_>, list: &List, g: &Goroutine) -> Star
     running().unwrap_or(left)
 }
 
-/// What a signal interrupted, of a thread that runs on the stack for signals.
+/// Returns where a signal interrupted a thread that now runs on its signal stack.
 fn interrupted(memory: &dyn Memory, code: &Code<'_>, gsignal: Addr, pc: Addr, sp: Addr) -> Option<Start> {
     let stack = AddrRange::new(memory.ptr(gsignal).ok()?, memory.ptr(gsignal.checked_add(8)?).ok()?);
     if !stack.contains(sp) {
@@ -108,7 +108,7 @@ fn walk(
     (out, Some(TOO_MANY))
 }
 
-/// The frames as all runtimes show them, without the functions that Go's own traces leave out.
+/// Converts frames to the form that all runtimes use, without the functions that Go's own traces leave out.
 pub(super) fn light(code: &Code<'_>, frames: &[PlacedFrame]) -> Vec<LightFrame> {
     let rows = frames.iter().flat_map(|frame| {
         let shown = frame.place.all.iter().filter(|(_, id)| !code.is_wrapper(*id));

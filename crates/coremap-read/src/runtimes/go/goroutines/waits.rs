@@ -45,11 +45,11 @@ pub(in crate::runtimes::go) enum Waited {
     Time,
     /// The network, or a file.
     Poll,
-    /// Nothing that is read.
+    /// Something that is not read.
     Other,
 }
 
-/// Reads waits; channels once each.
+/// Reads what goroutines wait for. Each channel is read once.
 pub(in crate::runtimes::go) struct Waits<'r, 'p> {
     runtime: &'r Runtime<'p>,
     types: &'r Types<'p>,
@@ -73,7 +73,7 @@ impl<'r, 'p> Waits<'r, 'p> {
         if semaphores::is_semaphore(g.state) {
             let all = self.semaphores.get_or_init(|| semaphores::waits(self.runtime, self.list));
             let Some(at) = all.get(&g.at) else { return Waited::Other };
-            // Before 1.20 the state is the same for all of them.
+            // Before 1.20 all these waits have one state, so the functions on the stack decide.
             let of = frames.find_map(|name| match name {
                 _ if name.contains("sync.(*RWMutex).") => Some(SemaphoreOf::ReadWrite),
                 _ if name.contains("sync.(*WaitGroup).") => Some(SemaphoreOf::WaitGroup),

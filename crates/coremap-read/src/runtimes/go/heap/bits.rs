@@ -1,21 +1,21 @@
 //! Which objects of a span are allocated.
 //!
-//! Source: runtime/mheap.go (`mspan`), mgcsweep.go, mgcmark_greenteagc.go. Objects before `freeindex` are allocated; of
-//! the others, a bit of `allocBits` says it. In a span that the sweeper has not visited since the last collection, an
-//! object without a mark is dead. While the collector marks, no such span exists: sweeping ends before a collection
-//! begins.
+//! Source: runtime/mheap.go (`mspan`), mgcsweep.go, mgcmark_greenteagc.go. Objects before `freeindex` are allocated.
+//! Each later object is allocated if its bit in `allocBits` is set. In a span that the sweeper has not visited since
+//! the last collection, an object without a mark is dead. While the collector marks, no such span exists: sweeping ends
+//! before a collection begins.
 
 use crate::addr::Addr;
 use crate::memory::Memory;
 use crate::runtimes::go::heap::spans::{PAGE, Span};
 use crate::runtimes::go::runtime::Runtime;
 
-/// Bytes of an arena, and the address of the first one on x86_64, as an offset that is added.
+/// Size of an arena in bytes, and the offset that is added to an address before it is divided by this size (x86_64).
 const ARENA: u64 = 64 << 20;
 const ARENA_BASE: u64 = 0x8000_0000_0000;
 
-/// Bytes at the end of a span for marks (Go 1.26 and later), and offset of the bits within: `spanInlineMarkBits`, 63
-/// bytes of scans, 1 of owners, 63 of marks, 1 of class.
+/// Bytes for marks at the end of a span (Go 1.26 and later), and the offset of the mark bits in them.
+/// `spanInlineMarkBits` has 63 bytes for scans, 1 for owners, 63 for marks and 1 for the class.
 pub(in crate::runtimes::go) const INLINE_MARKS: u64 = 128;
 const MARKS_AT: u64 = 64;
 
@@ -78,8 +78,8 @@ impl<'r, 'p> Liveness<'r, 'p> {
         Liveness { runtime, unswept: sweepgen.map(|now| now.wrapping_sub(2)), arenas }
     }
 
-    /// Objects of a span that are allocated, and not found dead by the last collection. `None` if that is not in the
-    /// core.
+    /// Returns which objects of a span are live: allocated, and not found dead by the last collection. `None` if that
+    /// is not in the core.
     pub(in crate::runtimes::go) fn of(&self, span: &Span) -> Option<Bits> {
         let memory = self.runtime.memory();
         let mut out = Bits::read(memory, span.alloc_bits, span.count)?;

@@ -1,13 +1,14 @@
 //! Figures of the collector, with the names of `runtime.MemStats`.
 //!
-//! Source: runtime/mstats.go (`readmemstats_m`), mgcpacer.go. Sums of spans and objects are counted; others are fields.
+//! Source: runtime/mstats.go (`readmemstats_m`), mgcpacer.go. Sums over spans and objects are counted here; the other
+//! figures are fields.
 
 use crate::runtimes::go::heap::bits::Liveness;
 use crate::runtimes::go::heap::spans::SpanUse;
 use crate::runtimes::go::record::Record;
 use crate::runtimes::go::runtime::Runtime;
 
-/// Size in bytes of `mstats` that is read: its last field is near the end of the ring of pauses.
+/// Size in bytes of the last field of `mstats` that is read.
 const AFTER_LAST: u64 = 8;
 
 /// Figures of the collector.
@@ -66,7 +67,7 @@ impl Figures {
             ("NextGC", field(c.goal)),
             ("LastGC", stats.as_ref().map(|r| r.u64(s.last_unix))),
             ("PauseTotalNs", stats.as_ref().map(|r| r.u64(s.pause_total))),
-            // Without a collection, the statistics are not found.
+            // No statistics are found before the first collection.
             ("NumGC", Some(stats.as_ref().map_or(0, |r| u64::from(r.u32(s.numgc))))),
             ("NumForcedGC", Some(stats.as_ref().map_or(0, |r| u64::from(r.u32(s.numforced))))),
         ];

@@ -1,4 +1,4 @@
-//! The heap of Go as all runtimes have one: objects with their types and references.
+//! Go's heap in the form that all runtimes use: objects with their types and references.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ const HEAP: Generation = Generation { number: 0, name: "heap", frozen: false };
 /// Size in bytes of the smallest object.
 const MIN_OBJECT: u64 = 8;
 
-/// Maximum depth of structs in structs whose fields are named.
+/// Maximum depth of nested structs in which a field is named.
 const MAX_DEPTH: u32 = 8;
 
-/// The type by which an object has fields.
+/// The type that gives an object its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::go) enum TypedBy {
     /// It is one value of this type.
@@ -68,7 +68,7 @@ impl<'p> GoHeap<'p> {
         self.node_of(slot).map(|node| (node.kind, node.size))
     }
 
-    /// The type by which objects of a kind have fields.
+    /// Returns the type that gives objects of a kind their fields.
     pub(in crate::runtimes::go) fn typed_by(&self, kind: TypeIndex) -> Option<TypedBy> {
         match self.key(kind)? {
             Key::One(of) => Some(TypedBy::One(of)),
@@ -77,7 +77,8 @@ impl<'p> GoHeap<'p> {
         }
     }
 
-    /// Name of the field at an offset of a kind's values, or of an array's elements, after the type.
+    /// Returns the name of the field at an offset of a kind's value, or of an element if the kind is an array. The
+    /// type's name precedes it.
     pub(in crate::runtimes::go) fn name_of_field(&self, kind: TypeIndex, offset: u64) -> Option<String> {
         let of = match self.typed_by(kind)? {
             TypedBy::One(of) | TypedBy::Array(of) => of,
@@ -89,7 +90,7 @@ impl<'p> GoHeap<'p> {
         )
     }
 
-    /// Size of a value of this kind.
+    /// Returns the size of a value of this kind. 0 if it is not a single value of a Go type.
     fn size_of(&self, kind: u32) -> u64 {
         match self.key(TypeIndex(kind)) {
             Some(Key::One(of)) => self.types.get(of).map_or(0, |found| found.size),
@@ -97,7 +98,7 @@ impl<'p> GoHeap<'p> {
         }
     }
 
-    /// Values that share the block of an object, without the first: address, kind, size.
+    /// Returns the further values in the 16-byte block of an object: address, kind, size.
     fn sharing(&self, slot: Slot) -> impl Iterator<Item = (Addr, u32, u64)> {
         let tiny = self.slots.span(slot).is_some_and(|span| span.is_noscan() && span.elem == TINY);
         let end = slot.base.saturating_add(if tiny { TINY } else { 0 });
@@ -190,7 +191,7 @@ impl api::Heap for GoHeap<'_> {
     }
 }
 
-/// Name of the field at an offset of a struct, with those of structs inside it.
+/// Returns the name of the field at an offset of a struct. Names of nested structs precede it.
 fn field(types: &Types<'_>, of: Addr, offset: u64, depth: u32) -> Option<String> {
     let found = types.get(of).filter(|t| t.kind == TypeKind::Struct)?;
     let depth = depth.checked_sub(1)?;

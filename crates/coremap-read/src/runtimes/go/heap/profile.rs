@@ -1,8 +1,8 @@
 //! The heap profile: which code allocated, as the runtime samples it.
 //!
-//! Source: runtime/mprof.go (`bucket`, `memRecord`). The runtime samples one allocation per `MemProfileRate` bytes. Each
-//! record has a stack, and counts as of the end of the last collection (`active`), followed by those of three cycles.
-//! It samples in every program that can read the profile; the linker turns it off in others.
+//! Source: runtime/mprof.go (`bucket`, `memRecord`). The runtime samples one allocation per `MemProfileRate` bytes.
+//! Each record has a stack and its counts at the end of the last collection (`active`). Counts of three more cycles
+//! follow. Only programs that can read the profile are sampled; in all others the linker turns it off.
 
 use crate::addr::Addr;
 use crate::limits;
@@ -34,7 +34,7 @@ pub(in crate::runtimes::go) struct Bucket {
 }
 
 impl Bucket {
-    /// The record at an address. `None` if it makes no sense.
+    /// Returns the record at an address. `None` if its fields are implausible.
     pub(in crate::runtimes::go) fn look(
         memory: &dyn Memory,
         shape: &Shape,

@@ -50,7 +50,7 @@ pub(in crate::runtimes::go) struct Span {
 }
 
 impl Span {
-    /// Reads the span at `at`. `Ok(None)` if it is not in use. The error is that it makes no sense.
+    /// Reads the span at `at`. `Ok(None)` if it is not in use. `Err` if its fields contradict each other.
     pub(super) fn read(memory: &dyn Memory, shape: &Shape, at: Addr) -> Result<Option<Span>, Unsound> {
         let s = &shape.span;
         let r = Record::read(memory, at, s.size).ok_or(Unsound)?;
@@ -104,12 +104,12 @@ pub(super) struct Unsound;
 #[derive(Clone, Debug, Default)]
 pub(in crate::runtimes::go) struct Spans {
     pub(in crate::runtimes::go) all: Vec<Span>,
-    /// Number of spans whose description could not be read or makes no sense.
+    /// Number of spans whose description could not be read or contradicts itself.
     pub(in crate::runtimes::go) unsound: u64,
 }
 
 impl Spans {
-    /// Reads the spans that the list `allspans` at `list` names: a pointer to an array of pointers, and its length.
+    /// Reads all spans in `allspans`. The slice at `list` is a pointer to an array of pointers, and its length.
     pub(in crate::runtimes::go) fn read(memory: &dyn Memory, shape: &Shape, list: Addr) -> Option<Spans> {
         let head = Record::read(memory, list, 16)?;
         let count = head.u64(8);

@@ -36,7 +36,7 @@ fn examine<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
     let memory = &process.memory;
     let parts: Vec<(Addr, Vec<u64>)> = image.writable_words(memory).collect();
     let found = parts.iter().find_map(|(start, words)| moduledata::find(memory, *start, words))?;
-    // Text and tables belong to this file. A copy of the words elsewhere does not count.
+    // The text and the tables must be in this file. A copy of `moduledata` elsewhere does not count.
     if !image.range.contains(found.text.start) {
         return None;
     }
@@ -66,16 +66,16 @@ fn said(build: &Build) -> String {
     build.version.as_deref().map_or_else(String::new, |version| format!(" ({version})"))
 }
 
-/// Tables to try, best first, each with whether it was made for this version.
+/// Returns the tables to try, best first, each with whether it was made for this version.
 fn tables(build: &Build) -> Vec<(u32, bool, &'static Layout)> {
     let all = GO_X64.iter().filter_map(|(minor, table)| Some((*minor, table.layout().ok()?)));
     let minor = build.minor();
     let mut tables: Vec<_> = all.map(|(of, layout)| (of, Some(of) == minor, layout)).collect();
-    // The version's own table alone, if there is one.
+    // If the version has its own table, only that one.
     if tables.iter().any(|(_, own, _)| *own) {
         tables.retain(|(_, own, _)| *own);
     }
-    // Else the nearest version first, and the newest first if nothing is known.
+    // Otherwise the nearest version first. If the version is unknown, the newest first.
     tables.sort_by_key(|(of, ..)| (minor.map_or(0, |minor| of.abs_diff(minor)), u32::MAX - of));
     tables
 }
@@ -111,7 +111,8 @@ fn choose(process: &Process, image: &ElfImage, found: &Found, build: &Build) -> 
     Err(why)
 }
 
-/// Words of the program's variables. Only ranges inside the image count, since a wrong layout may name any.
+/// Returns the words of the program's variables. Only ranges inside the image count: with a wrong layout they may be
+/// anywhere.
 fn words(memory: &dyn Memory, image: &ElfImage, sections: &Sections) -> Vec<(Addr, Vec<u64>)> {
     let inside = sections.variables().into_iter().filter_map(|range| range.intersect(&image.range));
     let parts = inside.flat_map(|range| memory.readable_parts(range, limits::MAX_IMAGE_DATA));

@@ -26,14 +26,14 @@ use crate::runtimes::go::shape::Shape;
 /// Number of span classes: 68 sizes, with and without pointers.
 const CLASSES: usize = 136;
 
-/// Nanoseconds of 2001 and of 2049, bounds of a plausible time of day.
+/// Bounds of a plausible time of day, in nanoseconds: the years 2001 and 2049.
 const TIMES: std::ops::Range<u64> = 1_000_000_000_000_000_000..2_500_000_000_000_000_000;
 
 /// Number of collections whose pauses are stored.
 const PAUSES: usize = 256;
 
-/// Smallest time of the last collection on the clock that starts with the machine. A copy of these statistics that a
-/// program made itself has a flag there instead.
+/// Minimum monotonic time of the last collection, in nanoseconds. A copy of these statistics that the program itself
+/// made has a flag at this offset instead.
 const MIN_NANOTIME: u64 = 1 << 20;
 
 /// Smallest size of a goroutine's stack in bytes.
@@ -49,7 +49,7 @@ pub(super) struct Variables<'m> {
     pub(super) parts: Vec<(Addr, Vec<u64>)>,
 }
 
-/// What was found.
+/// Addresses of the runtime's variables.
 #[derive(Clone, Debug)]
 pub(in crate::runtimes::go) struct Globals {
     /// Address of `mheap_`.
@@ -62,7 +62,7 @@ pub(in crate::runtimes::go) struct Globals {
     pub(in crate::runtimes::go) stats: Option<Addr>,
     /// Address of the slice `allgs`.
     pub(in crate::runtimes::go) allgs: Option<Addr>,
-    /// Pointers of the variables to memory outside of the program, each page of 4 KiB once.
+    /// Pointers from the variables to memory outside of the program, at most one for each page of 4 KiB.
     pub(in crate::runtimes::go) pointers: Vec<Addr>,
     /// The first record of the heap profile. `None` if it has none.
     pub(in crate::runtimes::go) mbuckets: Option<Addr>,
@@ -90,8 +90,8 @@ impl Variables<'_> {
         Some((globals, spans))
     }
 
-    /// Visits the words of all sections, each with its address and the words from there to the section's end, until
-    /// `visit` returns something.
+    /// Visits all words of all sections until `visit` returns something. `visit` gets the address of a word, and the
+    /// words from there to the section's end.
     fn each<T>(&self, mut visit: impl FnMut(Addr, &[u64]) -> Option<T>) -> Option<T> {
         self.parts.iter().find_map(|(start, words)| {
             (0..words.len()).find_map(|i| visit(start.checked_add(8 * i as u64)?, words.get(i..)?))
@@ -114,7 +114,7 @@ impl Variables<'_> {
         })
     }
 
-    /// The controller whose bytes in use are nearest to `in_use`, and the difference.
+    /// Finds the controller whose bytes in use are nearest to `in_use`. Returns its address and the difference.
     fn controller(&self, in_use: u64) -> Option<(Addr, u64)> {
         let shape = &self.shape.controller;
         let tolerance = (in_use / 16).max(1 << 20);
@@ -164,7 +164,7 @@ impl Variables<'_> {
         })
     }
 
-    /// The slice `allgs`: the longest slice of goroutines with different numbers, the first of which is 1.
+    /// Finds the slice `allgs`: the longest slice of goroutines with different numbers that begins with number 1.
     fn allgs(&self) -> Option<Addr> {
         let mut best: Option<(u64, Addr)> = None;
         self.each(|at, words| {
@@ -182,7 +182,7 @@ impl Variables<'_> {
         best.map(|(_, at)| at)
     }
 
-    /// The first `m` of the longest list of threads, each of which has a `g0` that leads back to it.
+    /// Finds the first `m` of the longest list of threads. The `g0` of each leads back to it.
     fn allm(&self) -> Option<Addr> {
         let mut lengths: HashMap<Addr, usize> = HashMap::new();
         let walks = Walks::new(Phase::Runtime, limits::MAX_GO_THREADS);
@@ -202,7 +202,7 @@ impl Variables<'_> {
         lengths.into_iter().max_by_key(|(m, length)| (*length, *m)).map(|(m, _)| m)
     }
 
-    /// The first record of the heap profile: the one with the longest list of such records behind it.
+    /// Finds the first record of the heap profile: the record that starts the longest list.
     fn mbuckets(&self) -> Option<Addr> {
         let is_code = |pc: Addr| self.text.contains(pc);
         let bucket = |at: Addr| Bucket::look(self.memory, self.shape, at, is_code).filter(|b| b.kind == MEMORY);
@@ -241,11 +241,12 @@ impl Variables<'_> {
         let id = |word: &[u8; 8]| self.memory.peek_u64(Addr::new(u64::from_le_bytes(*word)).checked_add(goid)?).ok();
         let words = all.bytes().as_chunks::<8>().0;
         let different: HashSet<Option<u64>> = words.iter().map(id).collect();
-        // Ended goroutines keep their number until they are used again; a few may have none.
+        // Ended goroutines keep their number until they are reused; a few may have none.
         words.first().and_then(id) == Some(1) && different.len() as u64 >= count - count / 10
     }
 
-    /// Whether a `g` is at `at`: it has a stack of a power of two, or none, and its registers name it.
+    /// Whether a `g` is at `at`: its stack has a size that is a power of two, or it has none, and its registers refer
+    /// to it.
     fn is_g(&self, at: Addr) -> bool {
         let (g, gobuf) = (&self.shape.g, &self.shape.gobuf);
         let Some(r) = Record::look(self.memory, at, g.size).filter(|_| !at.is_null() && at.is_aligned(8)) else {

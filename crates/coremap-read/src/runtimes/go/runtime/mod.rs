@@ -38,7 +38,7 @@ pub(super) struct Runtime<'p> {
     pub(super) path: String,
     /// Address range of its module.
     pub(super) range: AddrRange,
-    /// What the linker wrote, by its shape.
+    /// The linker's description of the program, recognised by its shape.
     pub(super) found: Found,
     /// Version, and the program's own module.
     pub(super) build: Build,

@@ -23,7 +23,7 @@ const WORDS: usize = 24;
 /// values by address, functions.
 const SLICES: [usize; 5] = [1, 4, 7, 10, 13];
 
-/// What is recognised without a table of the version.
+/// Fields of `moduledata` that can be read without the layout of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::go) struct Found {
     /// Address of the `moduledata`.
@@ -33,16 +33,16 @@ pub(in crate::runtimes::go) struct Found {
     pub(in crate::runtimes::go) filetab: Addr,
     pub(in crate::runtimes::go) pctab: Addr,
     pub(in crate::runtimes::go) pclntable: Addr,
-    /// Number of rows of the table of functions, with a last one that only ends the text.
+    /// Number of rows of the function table. The last row only marks the end of the text.
     pub(in crate::runtimes::go) rows: u64,
     pub(in crate::runtimes::go) text: AddrRange,
     /// Bytes per unit of distance in code: 1 on x86_64, 4 on arm64. 1 if the header is not in the core.
     pub(in crate::runtimes::go) quantum: u64,
-    /// Whether the header in memory agrees. `false` if it is in a file that is missing.
+    /// Whether the header in memory agrees. `false` if it is in a missing file.
     pub(in crate::runtimes::go) header: bool,
 }
 
-/// Finds the first `moduledata` among `words`, which begin at `start`.
+/// Finds the first `moduledata` among `words`. `start` is the address of the first word.
 pub(super) fn find(memory: &dyn Memory, start: Addr, words: &[u64]) -> Option<Found> {
     words.windows(WORDS).enumerate().find_map(|(i, window)| {
         let at = start.checked_add(8 * i as u64)?;
@@ -70,7 +70,7 @@ fn shaped(w: &[u64]) -> bool {
         && maxpc <= etext.saturating_add(64)
 }
 
-/// The description at `at`, if the header that it points to agrees, or is not in memory.
+/// Returns the description at `at`, if its header agrees or is not in memory.
 fn proven(memory: &dyn Memory, at: Addr, w: &[u64]) -> Option<Found> {
     let word = |i: usize| w.get(i).copied().unwrap_or(0);
     let header = Addr::new(word(0));
@@ -102,7 +102,7 @@ fn proven(memory: &dyn Memory, at: Addr, w: &[u64]) -> Option<Found> {
     })
 }
 
-/// The rest of `moduledata`, whose offsets differ by version.
+/// Further fields of `moduledata`, at offsets that differ by version.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtimes::go) struct Sections {
     pub(in crate::runtimes::go) noptrdata: AddrRange,
@@ -110,13 +110,13 @@ pub(in crate::runtimes::go) struct Sections {
     pub(in crate::runtimes::go) bss: AddrRange,
     pub(in crate::runtimes::go) noptrbss: AddrRange,
     pub(in crate::runtimes::go) types: AddrRange,
-    /// Start of the functions' further tables, the inlining trees among them.
+    /// Start of further tables of functions, such as the inlining trees.
     pub(in crate::runtimes::go) gofunc: Addr,
 }
 
 impl Sections {
-    /// Reads them by a version's offsets. `None` if they contradict each other, which means another version: the masks of
-    /// pointers have a bit for each word of data and bss.
+    /// Reads the fields with a version's offsets. `None` if they contradict each other, which means another version.
+    /// One check: the masks of pointers have a bit for each word of data and bss.
     pub(super) fn read(memory: &dyn Memory, at: Addr, shape: &ModuleShape) -> Option<Sections> {
         let r = Record::read(memory, at, shape.size)?;
         let range = |start: u64, end: u64| AddrRange::new(r.ptr(start), r.ptr(end));

@@ -1,7 +1,7 @@
 //! Version of Go, and the modules that the program was built from.
 //!
-//! Sources: debug/buildinfo (`\xff Go buildinf:` at a multiple of 16, since 1.18 with the texts behind it), cmd/link and
-//! runtime/extern.go (`runtime.buildVersion`).
+//! Sources: debug/buildinfo, cmd/link and runtime/extern.go (`runtime.buildVersion`). The build info begins at a
+//! multiple of 16, with `\xff Go buildinf:`. Since 1.18 the texts follow it.
 
 use crate::addr::Addr;
 use crate::bytes;
@@ -16,12 +16,12 @@ const FLAGS: u64 = 15;
 const INLINE: u8 = 2;
 const TEXTS: u64 = 32;
 
-/// What a program says of its build.
+/// Version and module that a program records of its build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::runtimes::go) struct Build {
     /// Version, such as `go1.24.4`.
     pub(in crate::runtimes::go) version: Option<String>,
-    /// Where the version is from, in words.
+    /// Source of the version, in words.
     pub(in crate::runtimes::go) from: &'static str,
     /// Path of the program's own module, such as `example.com/shop`. `None` if it is unknown.
     pub(in crate::runtimes::go) module: Option<String>,
@@ -62,7 +62,7 @@ fn in_build_info(memory: &dyn Memory, start: Addr, words: &[u64]) -> Option<Buil
     })
 }
 
-/// The text at `at`, behind its length, and the address after it.
+/// Reads a text that follows its length at `at`. Returns the text and the address after it.
 fn text_at(memory: &dyn Memory, at: Addr) -> Option<(String, Addr)> {
     let head = memory.look(at, memory.readable(at, 10) as usize).ok()?;
     let (mut length, mut used) = (0u64, 0u32);
@@ -80,12 +80,12 @@ fn text_at(memory: &dyn Memory, at: Addr) -> Option<(String, Addr)> {
     Some((String::from_utf8_lossy(&bytes).into_owned(), start.checked_add(length)?))
 }
 
-/// Path of the program's module, from the line `mod` of its build info, or else of its main package.
+/// Returns the path of the program's module, from the line `mod` of its build info, or else from its main package.
 fn own_module(info: &str) -> Option<String> {
     let field = |name: &str| {
         let mut lines =
             info.lines().filter_map(|line| line.trim_start_matches(|c: char| !c.is_ascii_graphic()).split_once('\t'));
-        // The first line follows sixteen bytes that mark the start.
+        // The first line follows a marker of 16 bytes.
         lines
             .find(|(key, _)| key.ends_with(name))
             .map(|(_, rest)| rest.split('\t').next().unwrap_or_default().to_owned())
@@ -93,7 +93,7 @@ fn own_module(info: &str) -> Option<String> {
     field("mod").or_else(|| field("path")).filter(|path| !path.is_empty() && path != "command-line-arguments")
 }
 
-/// `runtime.buildVersion`: the pointer to a text and its length, among the words of the data.
+/// Finds `runtime.buildVersion` among the words of the data: a pointer to a text, and the text's length.
 fn in_variable(memory: &dyn Memory, start: Addr, words: &[u64]) -> Option<Build> {
     words.windows(2).enumerate().find_map(|(i, pair)| {
         let [pointer, length] = pair else { return None };

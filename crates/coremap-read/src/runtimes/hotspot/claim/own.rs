@@ -1,7 +1,7 @@
 //! Claims of libjvm's own mappings that no table names: polling pages, caches of cards, Parallel's bitmaps.
 //!
-//! A word of libjvm's data, or of an object of the VM's heap, points to their start. That they are the VM's is a guess,
-//! so other claims win.
+//! A word of libjvm's data, or of an object in the VM's heap, points to their start. It is a guess that they belong to
+//! the VM, so other claims win.
 
 use std::collections::BTreeMap;
 

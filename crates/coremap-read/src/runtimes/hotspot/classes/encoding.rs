@@ -20,8 +20,8 @@ enum OopEncoding {
     /// Non-generational ZGC: bits above `mask` are the colour, and current addresses begin at `base`.
     Coloured { mask: u64, base: u64 },
     /// Generational ZGC: the address is shifted up, with colour bits below. `bits` is the current shift. On x86_64 the
-    /// address begins above the set bit of `remapped`. References not loaded since the last relocation have another
-    /// such bit than new ones.
+    /// address begins above the set bit of `remapped`. In references that were not loaded since the last relocation,
+    /// another bit is set than in new ones.
     Shifted { bits: u32, remapped: u64, base: u64 },
 }
 

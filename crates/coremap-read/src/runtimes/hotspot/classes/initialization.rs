@@ -1,9 +1,9 @@
 //! Classes whose static initialiser runs, and their initialisation locks.
 //!
 //! A thread that needs a class which another thread initialises waits on the class's initialisation lock
-//! (`InstanceKlass::initialize_impl`). The lock is an `int[0]` in an injected field of the class's mirror. The VM's tables
-//! do not have the field's offset, and in JDK 17 it is that of `componentType`, so all references before the static
-//! fields of the mirror are compared.
+//! (`InstanceKlass::initialize_impl`). The lock is an `int[0]` in an injected field of the class's mirror. The VM's
+//! tables do not have the field's offset, and in JDK 17 it is that of `componentType`, so all references before the
+//! static fields of the mirror are compared.
 
 use std::sync::Arc;
 

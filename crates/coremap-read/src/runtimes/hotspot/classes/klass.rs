@@ -9,7 +9,7 @@ use crate::runtimes::hotspot::vm::VmError;
 /// Bits of `Klass::_layout_helper` (klass.hpp), equal in JDK 8 to 25. The tables have them too, but these constants are
 /// needed for every class.
 mod layout_helper {
-    /// Lowest bit of an instance size: the objects of this class need more than their size.
+    /// Lowest bit of an instance size. If it is set, the VM allocates objects of the class on its slow path.
     pub(super) const SLOW: i32 = 1;
     pub(super) const ARRAY_TAG_SHIFT: u32 = 30;
     pub(super) const OBJECT_ARRAY: i32 = -2;

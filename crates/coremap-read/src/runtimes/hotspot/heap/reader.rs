@@ -48,8 +48,8 @@ enum ExtraRefs {
 
 /// The references of a mirror.
 struct Statics {
-    /// References of the instance and static ones of its class, ordered by position. A visit that continues at a
-    /// position must not skip any.
+    /// References of the instance, and static references of its class, in one list ordered by position. So a visit that
+    /// continues at a position skips none.
     runs: Vec<OopRun>,
     /// The array of the class's resolved constants.
     constants: Option<u64>,

@@ -20,7 +20,7 @@ use crate::words::WaitKind;
 /// The descriptor of a field that names a thread.
 const THREAD: &str = "Ljava/lang/Thread;";
 
-/// Parts of the names of methods that take from a queue, and of the packages of queues.
+/// Parts of the names of methods that take from a queue. The last constant is part of the names of queues' packages.
 const TAKES: [&str; 5] = [".take(", ".takeFirst(", ".takeLast(", ".poll(", ".pollFirst("];
 const QUEUES: &str = "java.util.concurrent.";
 
@@ -100,7 +100,7 @@ impl HotSpot<'_> {
         }
         let borrowers: HashMap<Addr, u32> =
             things.iter().filter_map(|thing| Some((*thing, self.borrower(*thing)?))).collect();
-        // If one is with nobody, the thread does not wait for one to be given back.
+        // If one thing is not borrowed, the thread does not wait for a return.
         let others = |thing: &Addr| {
             let of_thing = stacks.by_object.get(thing).into_iter().flatten().copied();
             of_thing.filter(|tid| *tid != thread.tid)

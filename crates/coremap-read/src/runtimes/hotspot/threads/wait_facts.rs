@@ -162,7 +162,7 @@ impl HotSpot<'_> {
         out
     }
 
-    /// Name of a task: of a FutureTask also what it calls.
+    /// Returns the name of a task. For a FutureTask, also what it calls.
     fn task(&self, object: Addr) -> String {
         let name = self.class_name(object).unwrap_or_else(|| "an object".to_owned());
         let callable = self.get(object, "callable");
@@ -226,7 +226,8 @@ impl HotSpot<'_> {
 /// What a thread does in these methods of the library, innermost first.
 pub(super) fn activity_in<'m>(names: impl Iterator<Item = &'m str>) -> Option<Activity> {
     let of = |method: &str| ACTIVITIES.iter().find(|(part, _)| method.contains(part)).map(|(_, activity)| *activity);
-    // The outermost method says best what the program asked for: a socket is written by a method of files.
+    // The outermost method describes best what the program requested. For example, a method for files writes to a
+    // socket.
     names.filter_map(of).last()
 }
 

@@ -37,7 +37,8 @@ pub(in crate::runtimes::nativeaot) struct Metadata {
 pub(in crate::runtimes::nativeaot) struct Kinds {
     pub(in crate::runtimes::nativeaot) definition: u32,
     pub(in crate::runtimes::nativeaot) namespace: u32,
-    /// Records that refer to types: of another module, of a generic type, of such a type with its arguments.
+    /// Kinds of records that refer to types: to a type of another module, to a generic type, to a generic type with its
+    /// arguments.
     pub(in crate::runtimes::nativeaot) reference: u32,
     pub(in crate::runtimes::nativeaot) namespace_reference: u32,
     pub(in crate::runtimes::nativeaot) specification: u32,

@@ -14,7 +14,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::runtimes::clr_gc::{NATIVE_AOT, vars};
 
-/// Names in the descriptor, and those that this reader uses, which are the header's (up to 10.0): type and field.
+/// Names in the descriptor, and the header's names (up to 10.0), which this reader uses. Each is a type and a field.
 const NAMES: [(&str, &str, &str, &str); 19] = [
     ("Thread", "LinkNext", "RuntimeThreadLocals", "m_pNext"),
     ("Thread", "OSId", "RuntimeThreadLocals", "m_threadId"),
@@ -58,7 +58,7 @@ const ROW_SIZES: [u8; 2] = [16, 24];
 /// A type that only the main descriptor has.
 const THREAD: &str = "Thread";
 
-/// How many of [`SAME`] must agree.
+/// Minimum number of entries of [`SAME`] that must agree.
 const MIN_SAME: usize = 3;
 
 /// A descriptor with its layout.
@@ -110,12 +110,12 @@ impl Described {
         Described::read(memory, self.value(memory, &format!("{SUB_DESCRIPTOR}{name}"))?)?.ok()
     }
 
-    /// Whether it is the part of the GC.
+    /// Whether this is the GC's descriptor.
     fn is_of_gc(&self) -> bool {
         self.layout.contract("GC").is_some() && !self.layout.offsets().any(|(kind, ..)| kind == THREAD)
     }
 
-    /// Version of .NET. A bundled copy does not say it: later releases may have a text of the same size.
+    /// Returns the version of .NET. A bundled copy does not have it: later releases may have a text of the same size.
     pub(super) fn version(&self) -> Option<String> {
         const MAX: usize = 64;
         let text = self.layout.text("RuntimeProductVersionString").filter(|_| self.own)?;

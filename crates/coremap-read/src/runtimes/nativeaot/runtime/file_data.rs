@@ -1,7 +1,7 @@
 //! The program's writable data by its file, for cores that lack it (createdump with heap).
 //!
-//! The loader adds the module's address to the pointers in such data. What the program wrote there since is missing: the
-//! data has what was linked. It is used only where the core has nothing.
+//! The loader adds the module's address to the pointers in such data. What the program wrote there since is missing:
+//! the data has what was linked. It is used only where the core has nothing.
 
 use goblin::elf::section_header as sh;
 

@@ -22,7 +22,7 @@ use crate::runtimes::clr_gc::Gc;
 pub struct Runtime<'p> {
     /// The process.
     pub process: &'p Process,
-    /// Memory of the process, and what is from the program's file.
+    /// Memory of the process, supplemented by data from the program's file.
     data: Arc<FileData<'p>>,
     /// Index of its module.
     pub module: usize,
@@ -42,9 +42,9 @@ pub struct Runtime<'p> {
     pub instance: Addr,
     /// Address of the ThreadStore. `None` if the RuntimeInstance has it.
     pub store: Option<Addr>,
-    /// Address of the text about a crash, if the runtime says it.
+    /// Address of the text about a crash, if the runtime states it.
     pub crash_info: Option<Addr>,
-    /// Version that the runtime says of itself.
+    /// Version, as the runtime states it.
     pub version: Option<String>,
     /// Address of the MethodTable of free space.
     pub free: Addr,

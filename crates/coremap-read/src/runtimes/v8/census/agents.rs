@@ -8,7 +8,7 @@ use crate::runtimes::v8::heap::Heap;
 use crate::runtimes::v8::vm::{count as number, strong};
 use crate::units::count;
 
-/// Minimum number of waiting requests to be reported, and to be a warning.
+/// Minimum number of waiting requests for a finding, and for a warning.
 const SOME: u64 = 2;
 const MANY: u64 = 10;
 
@@ -44,7 +44,7 @@ fn finding(heap: &Heap<'_>, agent: u64, waiting: u64) -> Finding {
         .fingerprinted("Agent")
 }
 
-/// Sum of the lengths of the arrays in a property's object, which has one for each host.
+/// Returns the sum of the lengths of the arrays in a property's object. The object has one array for each host.
 fn lengths(heap: &Heap<'_>, agent: u64, name: &str) -> u64 {
     let vm = &*heap.vm;
     let mut sum = 0_u64;

@@ -1,8 +1,8 @@
-//! Async functions that wait: the generator of each, and the promise that it awaits.
+//! Suspended calls of async functions: the generator of each, and the promise that it awaits.
 //!
-//! A generator lives by the promise that it awaits. The promise has reactions with a function that resumes the
-//! generator, which is in the extension of that function's context. Sources: js-generator.tq, promise.tq,
-//! builtins-async-gen.cc.
+//! The promise that a generator awaits keeps the generator alive: a reaction of the promise has a function that resumes
+//! the generator. The context of that function has the generator as its extension. Sources: js-generator.tq,
+//! promise.tq, builtins-async-gen.cc.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,18 +20,18 @@ use crate::units::{count, exact};
 pub(super) mod generator {
     pub(super) const FUNCTION: u64 = 24;
     pub(super) const CONTEXT: u64 = 32;
-    /// Offset of the bytecode to go on at. Negative if it runs or has ended.
+    /// Offset of the bytecode at which the call continues. Negative if the call runs or has ended.
     pub(super) const CONTINUATION: u64 = 64;
     pub(super) const REGISTERS: u64 = 72;
     /// The promise of the call, in an object of an async function.
     pub(in crate::runtimes::v8::census) const PROMISE: u64 = 80;
 }
 
-/// Offsets in a promise where its reactions may be: embedder fields precede them in some versions.
+/// Possible offsets of the reactions in a promise. Embedder fields precede them in some versions.
 pub(super) const REACTIONS: [u64; 2] = [24, 32];
 
-/// Bytes of a PromiseReaction. Versions have its fields in different orders: the next one, functions for both outcomes,
-/// the promise that they settle, and since 12 the embedder's data.
+/// Size of a PromiseReaction in bytes. Its fields are in different orders in different versions: the next reaction, a
+/// function for each outcome, the promise that these settle, and since 12 the embedder's data.
 const REACTION: u64 = 48;
 
 /// Offset of the extension in a context.
@@ -40,13 +40,13 @@ const EXTENSION: u64 = 32;
 /// Maximum number of reactions of a promise that are read.
 const MAX_REACTIONS: usize = 64;
 
-/// Maximum number of calls of a chain that are followed.
+/// Maximum length of a chain of calls.
 const MAX_CALLS: usize = 64;
 
-/// Minimum number of suspended calls of one function to be reported.
+/// Minimum number of suspended calls of one function for a finding.
 const MANY: u64 = 100;
 
-/// Maximum number of words of a generator in which objects are searched.
+/// Maximum number of words of a generator that are searched for objects.
 const MAX_REGISTERS: u64 = 1024;
 
 /// A suspended call of an async function.
@@ -57,9 +57,9 @@ pub(in crate::runtimes::v8) struct Pending {
     pub shared: u64,
     /// The promise that it awaits. `None` if it was not found.
     pub promise: Option<u64>,
-    /// Index of the call that awaits this one. `None` if none does.
+    /// Index of the call that awaits this one. `None` if no call does.
     pub outer: Option<usize>,
-    /// Whether it awaits another one of the calls.
+    /// Whether this call awaits another one in the list.
     pub is_outer: bool,
 }
 
@@ -99,7 +99,7 @@ pub(in crate::runtimes::v8) fn pending(heap: &Heap<'_>, census: &Census) -> Vec<
             at = next;
         }
     }
-    // A call awaits another one by that one's promise.
+    // A call that awaits another call awaits that call's promise.
     let of_call = |(i, call): (usize, &Pending)| Some((vm.object(call.generator, generator::PROMISE)?, i));
     let calls: HashMap<u64, usize> = out.iter().enumerate().filter_map(of_call).collect();
     for i in 0..out.len() {
@@ -117,14 +117,14 @@ pub(in crate::runtimes::v8) fn pending(heap: &Heap<'_>, census: &Census) -> Vec<
     out
 }
 
-/// Returns the next reaction of a reaction, and its functions.
+/// Returns the reaction after this one, and the functions of this one.
 pub(super) fn parts(vm: &Vm<'_>, reaction: u64) -> (Option<u64>, Vec<u64>) {
     let fields: Vec<u64> = (8..REACTION).step_by(8).filter_map(|offset| vm.object(reaction, offset)).collect();
     let next = fields.iter().copied().find(|field| vm.is(*field, "PROMISE_REACTION"));
     (next, fields.into_iter().filter(|field| vm.is_function(*field)).collect())
 }
 
-/// Returns the calls that await a call, nearest first, and the call itself.
+/// Returns a call and the calls that await it, innermost first.
 pub(super) fn chain(all: &[Pending], inner: usize) -> Vec<&Pending> {
     let mut out: Vec<&Pending> = Vec::new();
     let mut at = Some(inner);
@@ -135,8 +135,8 @@ pub(super) fn chain(all: &[Pending], inner: usize) -> Vec<&Pending> {
     out
 }
 
-/// Returns the functions of the program that go on when a promise is settled (`then`), with the promise and whoever
-/// has to settle it.
+/// Returns the program's functions that run when a promise is settled (`then`). For each, the pending promises and the
+/// closures that wait for them.
 fn continuations(heap: &Heap<'_>, census: &Census) -> BTreeMap<u64, Vec<(u64, u64)>> {
     let vm = &*heap.vm;
     let mut out: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
@@ -157,7 +157,7 @@ fn continuations(heap: &Heap<'_>, census: &Census) -> BTreeMap<u64, Vec<(u64, u6
     out
 }
 
-/// Returns the objects of `wanted` that a suspended call has in its variables.
+/// Returns the objects of `wanted` that are in variables of a suspended call.
 pub(super) fn uses(heap: &Heap<'_>, pending: &Pending, wanted: &HashSet<u64>) -> Vec<u64> {
     let vm = &*heap.vm;
     let of = |at: Option<u64>, from: u64| {
@@ -171,10 +171,10 @@ pub(super) fn uses(heap: &Heap<'_>, pending: &Pending, wanted: &HashSet<u64>) ->
     words.filter(|at| wanted.contains(at)).collect()
 }
 
-/// The sentence on who can settle promises.
+/// End of the sentence on what can settle promises.
 const SETTLES: &str = " has the functions that resolve them.";
 
-/// Returns a finding for each function with many suspended calls, and for each with many promises to wait for.
+/// Returns a finding for each function with many suspended calls, and for each function that waits for many promises.
 pub(super) fn findings(
     heap: &Heap<'_>,
     census: &Census,
@@ -182,7 +182,7 @@ pub(super) fn findings(
     retained: Option<&dyn RetainedSizes>,
 ) -> Vec<Finding> {
     let outside = settlers::outside(heap, census);
-    // Calls that await other ones of these are counted with them.
+    // A call that awaits another call of this list is counted with that one.
     let mut by_function: BTreeMap<u64, Vec<&Pending>> = BTreeMap::new();
     all.iter().filter(|call| !call.is_outer).for_each(|call| by_function.entry(call.shared).or_default().push(call));
     let mut out = Vec::new();
@@ -226,7 +226,7 @@ pub(super) fn findings(
     out
 }
 
-/// Says how many of some promises timers, sockets or other handles will settle.
+/// Returns a sentence on how many of some promises timers, sockets or other handles will settle.
 fn by_others(outside: &HashSet<u64>, promises: &[Addr]) -> String {
     let number = promises.iter().filter(|promise| outside.contains(&promise.get())).count() as u64;
     match number {
@@ -236,7 +236,7 @@ fn by_others(outside: &HashSet<u64>, promises: &[Addr]) -> String {
     }
 }
 
-/// Returns the finding on promises that wait, with what they retain.
+/// Returns the finding on pending promises, with what they retain.
 fn of_promises(
     heap: &Heap<'_>,
     shared: u64,
@@ -247,7 +247,7 @@ fn of_promises(
 ) -> Finding {
     let mut finding = Finding::new("async-chains", Severity::Info, text, evidence).known(Confidence::Exact);
     finding.bytes = retained.map(|sizes| sizes.sum_of(objects));
-    // The program itself has to settle the others.
+    // Only the program itself can settle the others.
     let own = objects.iter().find(|promise| !outside.contains(&promise.get()));
     let example = own.or(objects.first()).copied().unwrap_or(Addr::NULL);
     let finding = finding.within("managed-heap").more(format!("gcroot {example}"));

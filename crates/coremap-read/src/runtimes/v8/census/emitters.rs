@@ -11,7 +11,7 @@ use crate::runtimes::v8::heap::Heap;
 use crate::runtimes::v8::vm::{count as number, strong};
 use crate::units::{count, exact, round};
 
-/// Minimum number of listeners of one event to be reported. Node.js warns of 11 itself.
+/// Minimum number of listeners of one event for a finding. Node.js itself warns at 11.
 const MANY: u64 = 100;
 
 /// Maximum number of findings, and of listeners of an event that are read.
@@ -24,18 +24,19 @@ const MAX_EVENTS: u64 = 1 << 16;
 /// Property of an EventTarget with its listeners.
 const TARGET_EVENTS: &str = "Symbol(kEvents)";
 
-/// Parts of the table of a Map (ordered-hash-table.h): elements, deleted, buckets, their heads, entries of three words.
+/// Layout of a Map's table (ordered-hash-table.h): number of elements, of deleted ones and of buckets, then the heads
+/// of the buckets, then entries of three words.
 mod table {
     /// Offset of the table in a Map.
     pub(super) const OF_MAP: u64 = 24;
     /// Offset of its first word.
     pub(super) const FIRST: u64 = 16;
-    /// Index of the number of buckets, and of their heads.
+    /// Index of the number of buckets, and index of their heads.
     pub(super) const BUCKETS: usize = 2;
     pub(super) const HEADS: usize = 3;
 }
 
-/// Steps from an object of the program to memory that it owns.
+/// Maximum number of steps from an object of the program to memory that it owns.
 const DEPTH: usize = 4;
 
 /// An event with its listeners.
@@ -80,7 +81,7 @@ fn events(heap: &Heap<'_>, emitter: u64) -> Vec<Event> {
     found.into_iter().filter_map(of).collect()
 }
 
-/// Returns the events of an EventTarget with many listeners: a Map from the event to a list of them.
+/// Returns the events of an EventTarget with many listeners. Its table is a Map from the event to a list of listeners.
 fn target_events(heap: &Heap<'_>, target: u64) -> Vec<Event> {
     let vm = &*heap.vm;
     let map = vm.own(target, TARGET_EVENTS).and_then(strong).filter(|map| vm.is(*map, "JS_MAP"));
@@ -105,7 +106,7 @@ fn target_events(heap: &Heap<'_>, target: u64) -> Vec<Event> {
     entries.as_chunks::<3>().0.iter().filter_map(of).collect()
 }
 
-/// Returns the functions of the program, bound ones included.
+/// Returns those functions that are the program's own, bound ones included.
 fn own_functions(heap: &Heap<'_>, all: impl Iterator<Item = u64>) -> Vec<u64> {
     let is_own_function = |at: &u64| {
         let shared = unbound(&heap.vm, *at).and_then(|function| heap.vm.shared(function));

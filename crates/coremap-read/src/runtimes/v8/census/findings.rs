@@ -5,7 +5,7 @@ use crate::runtimes::api::RetainedSizes;
 use crate::runtimes::v8::census::{Census, Pending, agents, async_functions, emitters, timers};
 use crate::runtimes::v8::heap::Heap;
 
-/// Returns all findings, each kind by its count.
+/// Returns the findings on timers, listeners, agents and async functions, in this order.
 pub(in crate::runtimes::v8) fn all(
     heap: &Heap<'_>,
     census: &Census,

@@ -1,6 +1,6 @@
-//! Objects of Node.js's own classes, and of functions that have not finished: what the findings and waits are about.
+//! Objects of Node.js's own classes, and suspended functions: the basis of findings and waits.
 //!
-//! Their fields are named properties, so no offsets of Node.js are needed. docs/node.md has the classes.
+//! Their fields are named properties, so no offsets of Node.js are needed. docs/node.md lists the classes.
 
 mod agents;
 mod async_functions;
@@ -30,20 +30,20 @@ use crate::runtimes::v8::vm::{Vm, strong};
 const FALSE: u64 = 0;
 const TRUE: u64 = 1;
 
-/// Maximum number of objects of which [`kept`] reads the references.
+/// Maximum number of objects whose references [`kept`] reads.
 const MAX_SAMPLE: usize = 4096;
 
 /// Offset in a closure's context of the first variable, without an extension.
 const FIRST_VARIABLE: u64 = 32;
 
-/// The objects, by address.
+/// Objects of each class, in the order of their addresses.
 #[derive(Debug, Default)]
 pub(super) struct Census {
     /// See [`settlers::outside`].
     settled_outside: OnceLock<HashSet<u64>>,
     /// Timers of Node.js (`Timeout`).
     pub timers: Vec<u64>,
-    /// Emitters and targets of events: objects with a property for their listeners.
+    /// Emitters and event targets: objects with a property for their listeners.
     pub emitters: Vec<u64>,
     /// Answers of HTTP servers (`ServerResponse`).
     pub responses: Vec<u64>,
@@ -54,16 +54,16 @@ pub(super) struct Census {
     pub promises: Vec<u64>,
 }
 
-/// A walk over a part of the heap.
+/// State of a walk over a part of the heap.
 struct Reading<'h> {
     walker: Box<dyn Walker + 'h>,
     kinds: HashMap<TypeIndex, Option<Counted>>,
-    /// Maps, and whether their objects have a property `_events`.
+    /// Maps by address. `true` if objects of the map have a property `_events`.
     maps: HashMap<u64, bool>,
     out: Census,
 }
 
-/// What the objects of a type are in the census.
+/// Kind of an object in the census.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counted {
     Timer,
@@ -80,7 +80,7 @@ impl Census {
         let fresh =
             || Reading { walker: heap.walker(), kinds: HashMap::new(), maps: HashMap::new(), out: Census::default() };
         let walk = |reading, part: &HeapRange| walk(heap, reading, part);
-        // A worker of rayon that waits for others may take up a task that waits for this walk.
+        // A rayon worker that waits for others may run a task that itself waits for this walk.
         let parts: Vec<Census> = if rayon::current_thread_index().is_some() {
             vec![heap.ranges().iter().fold(fresh(), walk).out]
         } else {
@@ -110,7 +110,7 @@ impl Census {
     }
 }
 
-/// Adds the objects of a part of the heap.
+/// Adds the objects in a part of the heap.
 fn walk<'h>(heap: &'h Heap<'_>, mut reading: Reading<'h>, part: &HeapRange) -> Reading<'h> {
     let Reading { walker, kinds, maps, out } = &mut reading;
     walker.walk(part, &mut UnwalkedRanges::default(), &mut |object| {
@@ -159,7 +159,7 @@ fn has_events(vm: &Vm<'_>, map: u64) -> bool {
     vm.descriptors(map, &info).iter().any(|descriptor| is_events(descriptor.key))
 }
 
-/// Names of properties that limit a collection of the same object.
+/// Names of properties that limit a collection in the same object.
 const LIMITS: [&str; 12] = [
     "max",
     "maxSize",
@@ -180,7 +180,7 @@ pub(super) fn limit_of(vm: &Vm<'_>, owner: u64) -> Option<(&'static str, u64)> {
     LIMITS.iter().find_map(|name| Some((*name, vm.own(owner, name).and_then(|word| vm.number(word))?)))
 }
 
-/// Whether a word is the value `true` or `false`. `None` for all others.
+/// Returns the boolean that a word is. `None` if it is neither `true` nor `false`.
 fn boolean(vm: &Vm<'_>, word: u64) -> Option<bool> {
     let at = strong(word)?;
     if !vm.is(at, "ODDBALL") {
@@ -193,7 +193,7 @@ fn boolean(vm: &Vm<'_>, word: u64) -> Option<bool> {
     }
 }
 
-/// Place of a function in words: `look (locker_watch.js:12), made in start`.
+/// Returns a function's place in words: `look (locker_watch.js:12), made in start`.
 fn function_text(heap: &Heap<'_>, shared: u64, maker: Option<u64>) -> String {
     let name = heap.vm.function_name(shared);
     let name = if name.is_empty() { "an anonymous function".to_owned() } else { name };
@@ -206,7 +206,7 @@ fn function_text(heap: &Heap<'_>, shared: u64, maker: Option<u64>) -> String {
     format!("{name}{}{maker}", place.unwrap_or_default())
 }
 
-/// Returns the function whose call made a closure: the one that its context belongs to.
+/// Returns the function whose call made a closure: the function that the closure's context belongs to.
 fn maker(heap: &Heap<'_>, closure: u64) -> Option<u64> {
     let context = heap.vm.object(unbound(&heap.vm, closure)?, heap.vm.offsets.function_context)?;
     heap.functions_by_scope().get(&heap.vm.object(context, 16)?).copied()
@@ -221,7 +221,7 @@ fn is_own(heap: &Heap<'_>, shared: u64) -> bool {
 /// Offsets in a bound function: the function, and its `this`.
 const BOUND: (u64, u64) = (24, 32);
 
-/// Returns the function that a bound function calls, and of any other function the function itself.
+/// Returns the function that a bound function calls. Any other function is returned as it is.
 fn unbound(vm: &Vm<'_>, function: u64) -> Option<u64> {
     let mut at = function;
     for _ in 0..MAX_BOUND {
@@ -233,11 +233,11 @@ fn unbound(vm: &Vm<'_>, function: u64) -> Option<u64> {
     None
 }
 
-/// Maximum number of bound functions around a function.
+/// Maximum depth of bound functions.
 const MAX_BOUND: usize = 8;
 
-/// Counts the objects of the program's classes that functions refer to by their variables or their bound `this`, and
-/// `more` objects, by class, most first.
+/// Counts objects of the program's classes: those that functions refer to through their variables or their bound
+/// `this`, and `more`. By class, most frequent first.
 fn kept(heap: &Heap<'_>, functions: &[u64], more: &[u64]) -> Vec<(String, u64, Vec<Addr>)> {
     let mut reader = heap.reader();
     let mut sums: HashMap<TypeIndex, Vec<Addr>> = HashMap::new();
@@ -276,7 +276,7 @@ fn kept(heap: &Heap<'_>, functions: &[u64], more: &[u64]) -> Vec<(String, u64, V
     out
 }
 
-/// Bytes outside of the heap of the distinct stores that objects refer to by at most `depth` steps.
+/// Returns the size in bytes of the distinct stores outside of the heap that `objects` reach in at most `depth` steps.
 fn stores_below(heap: &Heap<'_>, objects: &[Addr], depth: usize) -> u64 {
     let mut reader = heap.reader();
     let mut seen = std::collections::HashSet::new();
@@ -293,7 +293,7 @@ fn stores_below(heap: &Heap<'_>, objects: &[Addr], depth: usize) -> u64 {
             {
                 stores.insert(store, len);
             }
-            // Functions lead to their modules.
+            // A function would lead to everything in its module.
             reader.each(at, |_, to| {
                 if !heap.vm.is_function(to) {
                     next.push(to);

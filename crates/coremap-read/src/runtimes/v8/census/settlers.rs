@@ -1,8 +1,9 @@
-//! Promises that timers, sockets and other handles will settle: their callbacks lead to the functions that do.
+//! Promises that timers, sockets and other handles will settle, because their callbacks lead to the functions that
+//! settle.
 //!
-//! Only functions, their variables and promises are followed, and no collection: what a program keeps in one to settle
-//! it later is settled by the program alone. Variables of modules are left out, because all closures of a module have
-//! them.
+//! Only functions, their variables and promises are followed. Collections are not: if a program stores a promise in one
+//! to settle it later, only the program can settle it. Variables of modules are not followed either, because all
+//! closures of a module share them.
 
 use std::collections::HashSet;
 
@@ -14,14 +15,14 @@ use crate::runtimes::v8::heap::Heap;
 use crate::runtimes::v8::roots::handle_objects;
 use crate::runtimes::v8::vm::strong;
 
-/// Maximum number of objects that are followed.
+/// Maximum number of objects visited.
 const MAX_STEPS: usize = 1 << 20;
 
-/// Offset in a context of the context around it.
+/// Offset in a context of the outer context.
 const PREVIOUS: u64 = 24;
 
-/// Returns the promises that something outside of JavaScript will settle, directly or through other promises. They are
-/// searched for once.
+/// Returns the promises that something outside of JavaScript will settle, directly or through other promises. The
+/// search runs once.
 pub(super) fn outside<'c>(heap: &Heap<'_>, census: &'c Census) -> &'c HashSet<u64> {
     census.settled_outside.get_or_init(|| find(heap, census))
 }
@@ -35,7 +36,7 @@ fn find(heap: &Heap<'_>, census: &Census) -> HashSet<u64> {
         open.extend(arguments(heap, timer));
     }
     for &emitter in &census.emitters {
-        // Sockets, requests and servers of Node.js.
+        // Only sockets, requests and servers of Node.js itself.
         let is_library = reader.node(emitter).is_some_and(|node| heap.role(node.kind) != TypeRole::Program);
         let Some(table) = vm.own(emitter, "_events").and_then(strong).filter(|_| is_library) else { continue };
         callbacks(heap, &mut *reader, table, &mut open);
@@ -49,7 +50,7 @@ fn find(heap: &Heap<'_>, census: &Census) -> HashSet<u64> {
     follow(heap, &mut *reader, open)
 }
 
-/// Adds the functions in a table of events: values, and elements of arrays.
+/// Adds the functions in a table of events. They are its values, or elements of arrays that are its values.
 fn callbacks(heap: &Heap<'_>, reader: &mut dyn ObjectReader, table: u64, open: &mut Vec<u64>) {
     let vm = &*heap.vm;
     let mut lists = Vec::new();
@@ -69,7 +70,7 @@ fn callbacks(heap: &Heap<'_>, reader: &mut dyn ObjectReader, table: u64, open: &
     }
 }
 
-/// Returns the promises that functions lead to.
+/// Returns the promises that functions reach.
 fn follow(heap: &Heap<'_>, reader: &mut dyn ObjectReader, mut open: Vec<u64>) -> HashSet<u64> {
     let vm = &*heap.vm;
     let (mut out, mut seen) = (HashSet::new(), HashSet::new());
@@ -99,7 +100,7 @@ fn follow(heap: &Heap<'_>, reader: &mut dyn ObjectReader, mut open: Vec<u64>) ->
             open.extend(next);
             open.extend(functions);
             reader.each(at, |_, to| {
-                // The promise that the reaction settles.
+                // The promise that this reaction settles.
                 if vm.is(to, "JS_PROMISE") {
                     open.push(to);
                 }
@@ -112,7 +113,7 @@ fn follow(heap: &Heap<'_>, reader: &mut dyn ObjectReader, mut open: Vec<u64>) ->
     out
 }
 
-/// Whether a context has the variables of a module, or is one of the whole program.
+/// Whether a context contains the variables of a module, or of the whole program.
 fn is_of_a_module(heap: &Heap<'_>, context: u64) -> bool {
     let vm = &*heap.vm;
     let is_global = |number: u16| number == vm.native_context() || number == vm.script_context();

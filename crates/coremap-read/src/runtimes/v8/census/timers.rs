@@ -12,13 +12,13 @@ use crate::runtimes::v8::heap::Heap;
 use crate::runtimes::v8::vm::{smi, strong};
 use crate::units::{count, exact, round};
 
-/// Minimum number of timers with one callback to be reported.
+/// Minimum number of timers with one callback for a finding.
 const MANY: usize = 1000;
 
-/// Steps from an object of the program to memory that it owns.
+/// Maximum number of steps from an object of the program to memory that it owns.
 const DEPTH: usize = 4;
 
-/// Whether a timer is not destroyed.
+/// Whether a timer is active, which means not destroyed.
 pub(super) fn is_active(heap: &Heap<'_>, timer: u64) -> bool {
     heap.vm.own(timer, "_destroyed").and_then(|word| boolean(&heap.vm, word)) == Some(false)
 }
@@ -36,7 +36,7 @@ const MAX_ARGUMENTS: u64 = 8;
 
 /// Returns a finding for each callback with many active timers.
 pub(super) fn findings(heap: &Heap<'_>, census: &Census, retained: Option<&dyn RetainedSizes>) -> Vec<Finding> {
-    // By callback, period in milliseconds and whether it repeats.
+    // Timers grouped by callback, period in milliseconds, and whether they repeat.
     let mut groups: BTreeMap<(u64, i64, bool), Vec<(u64, u64)>> = BTreeMap::new();
     for &timer in &census.timers {
         let word = |name: &str| heap.vm.own(timer, name);

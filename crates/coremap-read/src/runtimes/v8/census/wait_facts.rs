@@ -1,4 +1,4 @@
-//! Waits of threads and async functions, requests in flight, and what the event loop's thread does.
+//! Waits of threads and async functions, requests in flight, and the activity of the event loop's thread.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::runtimes::v8::census::{async_functions, boolean, settlers};
 use crate::runtimes::v8::vm::{count, strong};
 use crate::words::FrameRowKind;
 
-/// Parts of names of functions that workers of Node.js and libuv wait in when there is nothing to do.
+/// Parts of the names of functions in which idle workers of Node.js and libuv wait.
 const IDLE: [&str; 4] = ["PlatformWorkerThread", "WorkerThreadsTaskRunner", "DelayedTaskScheduler", "uv__threadpool"];
 
 /// Parts of names of V8's functions that match regular expressions.
@@ -29,13 +29,13 @@ const UV_WORKER: &str = "worker";
 /// Parts of names of functions that end the process because the heap is at its limit.
 const OUT_OF_MEMORY: [&str; 3] = ["FatalProcessOutOfMemory", "OOMErrorHandler", "ReportOOMFailure"];
 
-/// The option that limits the heap, as Node.js takes it.
+/// Spellings of the option that limits the heap.
 const LIMIT: [&str; 2] = ["--max-old-space-size=", "--max_old_space_size="];
 
 /// Property of an answer with its connection: a symbol since Node.js 22.
 const SOCKET: [&str; 2] = ["socket", "Symbol(kSocket)"];
 
-/// Maximum number of frames from a wait to the function of an idle worker.
+/// Maximum number of frames between the wait and the thread function of an idle worker.
 const NEAR: usize = 6;
 
 fn name(frame: &FrameRow) -> &str {
@@ -49,7 +49,7 @@ fn has_javascript(thread: &ThreadRow) -> bool {
 /// Whether a thread is a worker without work.
 fn is_idle_worker(thread: &ThreadRow) -> bool {
     let is_worker = |frame: &FrameRow| IDLE.iter().any(|part| name(frame).contains(part)) || name(frame) == UV_WORKER;
-    // A worker that has a task is further from its own function.
+    // In a worker with a task, more frames are between the wait and the worker's function.
     let mut near = thread.frames.iter().take(NEAR).skip_while(|frame| !name(frame).contains("uv_cond_wait"));
     !has_javascript(thread) && near.nth(1).is_some_and(is_worker)
 }
@@ -97,7 +97,7 @@ impl WaitFacts for V8<'_> {
         });
         let handled = served.handlers.iter().map(|(response, shared)| {
             let place = Some(super::function_text(heap, *shared, None));
-            // Its callback will be called by whoever it was given to.
+            // Nothing records who will call the handler's callback, so there is no wait.
             TaskFact { address: Addr::new(*response), name: Some("request".to_owned()), place, ..TaskFact::default() }
         });
         calls.chain(handled).collect()
@@ -116,7 +116,7 @@ impl WaitFacts for V8<'_> {
     }
 
     fn activity(&self, thread: &ThreadRow) -> Option<Activity> {
-        // Without a system call, a thread with JavaScript frames runs.
+        // A thread with JavaScript frames runs if it is not in a system call.
         (has_javascript(thread) && thread.syscall.is_none() && !thread.crashed).then_some(Activity::Runs)
     }
 
@@ -143,13 +143,13 @@ impl WaitFacts for V8<'_> {
     }
 }
 
-/// Requests in flight, and what serves them.
+/// Requests in flight, and the calls and closures that serve them.
 pub(in crate::runtimes::v8) struct Served {
     /// Number of requests.
     requests: u64,
-    /// Indices of the innermost suspended calls that have one.
+    /// Indices of the innermost suspended calls that refer to a request.
     calls: Vec<usize>,
-    /// Other requests with the functions whose closures have them: answer and SharedFunctionInfo.
+    /// Further requests, by the closures that refer to them: response and SharedFunctionInfo.
     handlers: Vec<(u64, u64)>,
 }
 
@@ -186,12 +186,12 @@ impl V8<'_> {
         Served { requests: requests.len() as u64, calls, handlers: handlers.into_iter().collect() }
     }
 
-    /// Contexts that may have one of `open`.
+    /// Returns the contexts that may refer to one of `open`.
     fn survey_contexts(&self, open: &HashSet<u64>) -> &[u64] {
         if open.is_empty() { &[] } else { &self.objects().survey().contexts }
     }
 
-    /// Answers of HTTP servers that are not finished, and whose connection is open.
+    /// Returns the responses of HTTP servers that are not finished and whose connection is open.
     fn responses_in_flight(&self) -> HashSet<u64> {
         let heap = self.objects();
         let vm = &*heap.vm;

@@ -1,7 +1,7 @@
-//! The heap of a V8, with all its isolates: objects page by page.
+//! The heap of one V8, with all its isolates: objects page by page.
 //!
-//! A first walk over all pages finds what no structure states: areas that background allocators reserved, and the sizes
-//! of objects without a formula. It also collects objects that other questions begin with.
+//! A first walk over all pages finds two things that no structure records: areas that background allocators reserved,
+//! and the sizes of objects without a formula. It also lists the objects from which other analyses start.
 
 mod reader;
 pub(in crate::runtimes::v8) mod sizes;
@@ -34,10 +34,10 @@ use crate::runtimes::v8::vm::Vm;
 /// Size in bytes of the smallest object: a filler of one word.
 const MIN_OBJECT: u64 = 8;
 
-/// Offset of a property array's fields in the links of the object that owns the array.
+/// Offset that marks a link as a field of the object's property array.
 pub(in crate::runtimes::v8) const OF_PROPERTY_ARRAY: u64 = 1 << 24;
 
-/// What the first walk found.
+/// Results of the first walk.
 struct Surveyed {
     /// Areas without objects, by address.
     gaps: Vec<AddrRange>,
@@ -52,7 +52,7 @@ pub(in crate::runtimes::v8) struct Heap<'p> {
     pub known: KnownTypes,
     parts: Vec<HeapRange>,
     generations: Vec<Generation>,
-    /// Starts of parts with a single object, by address.
+    /// Starts of areas with a single large object, by address.
     single: Vec<Addr>,
     /// Areas that known allocators reserved, by address.
     areas: Vec<AddrRange>,
@@ -67,7 +67,7 @@ pub(in crate::runtimes::v8) struct Heap<'p> {
     pub(in crate::runtimes::v8) by_scope: OnceLock<HashMap<u64, u64>>,
     /// Scripts by the ScopeInfos of their functions.
     pub(in crate::runtimes::v8) scripts_by_scope: OnceLock<HashMap<u64, u64>>,
-    /// Names that constructors or functions of the program have.
+    /// Names of the program's constructors and functions.
     of_program: OnceLock<HashSet<Arc<str>>>,
 }
 
@@ -101,7 +101,7 @@ impl<'p> Heap<'p> {
                 parts.push(HeapRange { heap, generation, range: page.area });
                 continue;
             }
-            // V8 takes away access to parts of read-only pages, whose contents nobody may read.
+            // V8 removes access to parts of read-only pages, whose contents can't be read.
             let base = vm.process.base();
             let readable = |entry: &&BaseEntry| entry.perms.is_none_or(|perms| perms.read);
             let mut ranges: Vec<AddrRange> = Vec::new();
@@ -147,7 +147,7 @@ impl<'p> Heap<'p> {
         })
     }
 
-    /// Objects that other questions begin with. All pages are walked for them once.
+    /// Returns the objects from which other analyses start. The first call walks all pages.
     pub(in crate::runtimes::v8) fn survey(&self) -> &Survey {
         &self.surveyed().survey
     }
@@ -233,7 +233,7 @@ impl<'p> Heap<'p> {
         by_map.or_else(|| fixed(offset).map(str::to_owned))
     }
 
-    /// Name of the property that objects of a map have at `at`.
+    /// Returns the name of the property that objects of a map have at `at`.
     fn property_of(&self, map: u64, at: FieldAt) -> Option<String> {
         let info = self.vm.map(map).filter(|info| info.instance_type >= self.vm.first_object)?;
         let all = self.vm.descriptors(map, &info);
@@ -241,7 +241,7 @@ impl<'p> Heap<'p> {
         self.vm.key_text(found.key)
     }
 
-    /// Name of the variable at `offset` of a context.
+    /// Returns the name of the variable at `offset` of a context.
     pub(in crate::runtimes::v8) fn variable(&self, context: u64, offset: u64) -> Option<String> {
         let vm = &*self.vm;
         let scope = vm.object(context, 16).filter(|scope| vm.is(*scope, "SCOPE_INFO"))?;
@@ -297,7 +297,7 @@ impl api::Heap for Heap<'_> {
     fn type_name(&self, kind: TypeIndex) -> String {
         let Some(row) = self.known.get(kind) else { return String::new() };
         match self.library_script(&row) {
-            // Node.js has classes of its own with names that programs use too.
+            // Node.js has classes of its own whose names programs use too.
             Some(script) if self.names_of_program().contains(&row.name) => format!("{} [{script}]", row.name),
             _ => row.name.to_string(),
         }
@@ -315,7 +315,7 @@ impl api::Heap for Heap<'_> {
         self.field_of(&self.known.get(kind)?, offset)
     }
 
-    /// The object's own map, scope or dictionary has the name.
+    /// Returns the name that the object's own map, scope or dictionary has for a link.
     fn own_link_name(&self, object: Addr, offset: u64) -> Option<String> {
         let vm = &*self.vm;
         let (map, info) = vm.map_of(object.get())?;

@@ -1,7 +1,7 @@
 //! Reads single objects and their references.
 //!
-//! Maps are not followed: an object's map leads to its constructor, and from there to nearly everything. Weak references
-//! are no references. The value of an entry of a weak collection is kept by its key.
+//! References to maps are not followed: an object's map leads to its constructor, and from there to nearly everything.
+//! Weak references are not followed. The value of an entry in a weak collection counts as a reference of the key.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -27,22 +27,22 @@ const EPHEMERON_POSITION: u32 = 1 << 30;
 /// Maximum number of fields in a property array.
 const MAX_ARRAY: u64 = 1023;
 
-/// Offset of the last word of references of a BytecodeArray, and of an object with instructions.
+/// Index of the first word after the references of a BytecodeArray, and of an object with instructions.
 const BYTECODE_WORDS: u64 = 7;
 const CODE_WORDS: u64 = 5;
 
-/// Where objects of a type have references.
+/// Location of the references in objects of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refs {
     /// Nowhere.
     None,
-    /// In the words from the first to before the second.
+    /// In the words from the first index up to the second, exclusive.
     Words(u64, u64),
-    /// In all words but one.
+    /// In all words but the one with this index.
     Without(u64),
     /// In all words, and in the property array.
     Object,
-    /// In all words but the last of a NativeContext, which links all of them.
+    /// In all words but the last. The last word of a NativeContext links it to all others.
     NativeContext,
 }
 
@@ -66,12 +66,12 @@ fn refs(vm: &Vm<'_>, entry: &MapEntry) -> Refs {
         "EPHEMERON_HASH_TABLE" | "TRANSITION_ARRAY" => Refs::None,
         "ALLOCATION_SITE" => Refs::Words(1, 4),
         "JS_WEAK_REF" => Refs::Words(1, 3),
-        // Target and token are weak.
+        // Target and unregister token are weak.
         "WEAK_CELL" => Refs::Words(4, u64::MAX),
         "BYTECODE_ARRAY" => Refs::Words(1, BYTECODE_WORDS),
         "INSTRUCTION_STREAM" => Refs::Words(1, CODE_WORDS),
         "CODE" if vm.form.code == CodeForm::InCode => Refs::Words(1, CODE_WORDS),
-        // Sizes could look like references.
+        // Numbers such as the length could look like references.
         "JS_ARRAY_BUFFER" => Refs::Words(1, vm.offsets.buffer_length / 8),
         "MAP" => Refs::Without(0),
         _ if number >= vm.first_object => Refs::Object,
@@ -79,7 +79,7 @@ fn refs(vm: &Vm<'_>, entry: &MapEntry) -> Refs {
     }
 }
 
-/// Values of weak collections by their keys, sorted.
+/// Pairs of key and value of all weak collections, sorted by key.
 pub(super) struct Ephemerons(Vec<(u64, u64)>);
 
 impl Ephemerons {
@@ -87,7 +87,7 @@ impl Ephemerons {
         let mut pairs = Vec::new();
         for table in &heap.survey().ephemeron_tables {
             let words = heap.vm.field(*table, 8).map_or(0, |n| n >> 32);
-            // Elements, deleted, capacity; then pairs.
+            // Skip the numbers of elements and deleted elements and the capacity. Pairs follow.
             let words = heap.vm.words(table.wrapping_add(16 + 24), words.saturating_sub(3));
             pairs.extend(words.as_chunks::<2>().0.iter().filter_map(|[key, value]| strong(*key).zip(strong(*value))));
         }
@@ -122,7 +122,7 @@ impl<'h, 'p> Reader<'h, 'p> {
         Window::new(Addr::new(addr), run.words(addr).as_flattened())
     }
 
-    /// Whether a word leads to an object. Objects also have numbers that only look like references.
+    /// Whether a word leads to an object. Objects also contain numbers that only look like references.
     fn leads(&mut self, target: u64) -> bool {
         let Some(window) = self.window(target) else { return false };
         self.entry(&window, target).is_some_and(|(entry, _)| entry.of != TypeOf::Map || entry.kind != FREE)

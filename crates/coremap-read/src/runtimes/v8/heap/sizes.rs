@@ -1,13 +1,13 @@
-//! Sizes of objects. A map has the size of its objects, or the instance type has a formula.
+//! Sizes of objects: a map states the size of its objects, or their instance type has a formula.
 
 use crate::memory::window::Window;
 use crate::runtimes::v8::forms::{CodeForm, ScopeForm};
 use crate::runtimes::v8::vm::{FIRST_NONSTRING, MapInfo, Vm, count, strong};
 
-/// Number of votes on the unit in which free space states its size.
+/// Number of free areas that are tried to find the unit of their sizes.
 const VOTES: usize = 400;
 
-/// Number of local variables from which a ScopeInfo has their names in a hash table.
+/// Minimum number of local variables of a ScopeInfo whose names are in a hash table.
 const NAMES_IN_TABLE: u64 = 75;
 
 /// How an object's size follows from its contents.
@@ -15,25 +15,26 @@ const NAMES_IN_TABLE: u64 = 75;
 pub(in crate::runtimes::v8) enum SizeRule {
     /// This number of bytes.
     Fixed(u64),
-    /// Header, and elements whose number is a Smi at byte 8. All in bytes.
+    /// A header, and elements whose number is a Smi at byte 8. Sizes in bytes.
     Counted { header: u64, element: u64, mask: u64 },
-    /// Header, and elements whose number is a 32-bit number at byte 8, without `shift` low bits.
+    /// A header, and elements whose number is a 32-bit number at byte 8, after a shift right by `shift`. Sizes in
+    /// bytes.
     Raw { header: u64, element: u64, shift: u32 },
-    /// A sequential string: characters of this number of bytes.
+    /// A sequential string, with characters of `unit` bytes.
     Text { unit: u64 },
-    /// DescriptorArray with this header.
+    /// DescriptorArray, with a header of this size.
     Descriptors { header: u64 },
-    /// FeedbackMetadata with this number of bytes for a closure.
+    /// FeedbackMetadata, with this number of bytes per closure.
     Metadata { closure: u64 },
     /// PreparseData.
     Preparse,
-    /// Free space whose size is in units of this number of bytes.
+    /// Free space whose size is in units of `unit` bytes.
     Free { unit: u64 },
     /// ScopeInfo.
     Scope,
     /// An object with instructions.
     Code(CodeForm),
-    /// No formula is known. The size was found by the next object.
+    /// An object without a formula. Its size follows from where the next object begins.
     Unknown,
 }
 
@@ -101,7 +102,7 @@ impl SizeRule {
             SizeRule::Descriptors { header } => sized(header, 24, word(1)? & 0xffff)?,
             SizeRule::Metadata { closure } => {
                 let (slots, closures) = (word(1)? & 0xffff_ffff, word(1)? >> 32);
-                // Six slots of five bits in each 32-bit word.
+                // Six slots of five bits each are in a 32-bit word.
                 sized(16, 4, slots.div_ceil(6))?.checked_add(closure * closures)?
             }
             SizeRule::Preparse => {
@@ -122,7 +123,7 @@ fn code_size(vm: &Vm<'_>, form: CodeForm, word: impl Fn(u64) -> Option<u64>) -> 
     let halves = |word: u64| (word & 0xffff_ffff) + (word >> 32);
     let (header, body) = match form {
         CodeForm::InCode => (vm.form.instruction_start, halves(word(5)?)),
-        // Sizes of instructions and of metadata, in the Code that the stream leads to.
+        // The sizes of instructions and metadata are in the Code that the stream refers to.
         CodeForm::SizedByCode => (16, halves(vm.field(strong(word(1)?)?, 56)?)),
         CodeForm::SizedByStream => (32, word(3)? & 0xffff_ffff),
     };
@@ -141,7 +142,7 @@ pub(in crate::runtimes::v8) struct ScopeParts {
     pub function: Option<u64>,
     /// Name that the parser inferred.
     pub inferred: Option<u64>,
-    /// Positions in the source: first and last.
+    /// Start and end position in the source.
     pub positions: Option<u64>,
     /// The scope around it.
     pub outer: Option<u64>,
@@ -152,7 +153,7 @@ pub(in crate::runtimes::v8) struct ScopeParts {
     words: u64,
 }
 
-/// Returns the parts of a ScopeInfo. `word` reads it.
+/// Returns the parts of a ScopeInfo. `word` reads a word of it by index.
 pub(in crate::runtimes::v8) fn scope_parts(form: &ScopeForm, word: impl Fn(u64) -> Option<u64>) -> Option<ScopeParts> {
     let [function, module, script, eval, class, realm] = form.types;
     let flags = if form.raw_flags { word(1)? & 0xffff_ffff } else { word(1)? >> 32 };
@@ -220,8 +221,8 @@ fn scope_words(form: &ScopeForm, word: impl Fn(u64) -> Option<u64>) -> Option<u6
     scope_parts(form, word).map(|parts| parts.words)
 }
 
-/// Finds the unit in which free space states its size: bytes up to V8 12.9, words from 13 on. Both are tried, and the
-/// one that leads to the next object more often is right.
+/// Finds the unit of the sizes in free space: bytes up to V8 12.9, words from 13 on. Both are tried. The right unit
+/// leads to the next object more often.
 pub(in crate::runtimes::v8) fn free_unit(vm: &Vm<'_>) -> u64 {
     let Some(free) = vm.root("FREE_SPACE") else { return 8 };
     let (mut bytes, mut words, mut votes) = (0_usize, 0_usize, 0_usize);

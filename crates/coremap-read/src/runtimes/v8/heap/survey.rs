@@ -1,4 +1,5 @@
-//! The first walk over all pages: what no structure states, and where other questions begin.
+//! The first walk over all pages: sizes and areas that no structure records, and the objects from which other analyses
+//! start.
 
 use std::collections::HashMap;
 
@@ -15,14 +16,14 @@ use crate::runtimes::v8::heap::types::Category;
 use crate::runtimes::v8::text::form;
 use crate::runtimes::v8::vm::{MapInfo, Vm, strong};
 
-/// Maximum share of the heap, in a thousand, in areas that no known allocator reserved. With more, the heap is damaged,
-/// and the areas count as lost.
+/// Maximum share of the heap, per thousand, in areas that no known allocator reserved. With more, the heap is damaged,
+/// and the areas are reported as lost.
 const MAX_GAPS: u64 = 50;
 
 /// Number of pages that [`in_step`] walks.
 const SAMPLE: usize = 256;
 
-/// Kinds of objects that are remembered.
+/// Kinds of objects that are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Listed {
     EphemeronTable,
@@ -33,10 +34,10 @@ enum Listed {
     Context,
 }
 
-/// Results of the first walk. Lists are by address.
+/// Results of the first walk. All lists are sorted by address.
 #[derive(Default)]
 pub(in crate::runtimes::v8) struct Survey {
-    /// Areas without objects besides the known allocators'.
+    /// Areas without objects, except those of known allocators.
     pub gaps: Vec<AddrRange>,
     /// Sizes of objects without a formula.
     pub sizes: Vec<(u64, u64)>,
@@ -51,7 +52,7 @@ pub(in crate::runtimes::v8) struct Survey {
     pub contexts: Vec<u64>,
 }
 
-/// What one thread found.
+/// Results of one thread.
 #[derive(Default)]
 struct Share {
     known: Vec<Option<Option<Listed>>>,
@@ -62,7 +63,7 @@ impl Survey {
     pub(super) fn read(heap: &Heap<'_>) -> Survey {
         let fresh = || (LinearWalker::new(heap), Share::default());
         let walk = |state, part: &HeapRange| walk(heap, state, part);
-        // A worker of rayon that waits for others may take up a task that waits for this walk.
+        // A rayon worker that waits for others may run a task that itself waits for this walk.
         let shares: Vec<Survey> = if rayon::current_thread_index().is_some() {
             vec![heap.parts.iter().fold(fresh(), walk).1.found]
         } else {
@@ -99,7 +100,7 @@ impl Survey {
     }
 }
 
-/// A walker with what it found.
+/// A walker with its results so far.
 type Walking<'h, 'p> = (LinearWalker<'h, Heap<'p>>, Share);
 
 fn walk<'h, 'p>(heap: &'h Heap<'p>, state: Walking<'h, 'p>, part: &HeapRange) -> Walking<'h, 'p> {
@@ -132,7 +133,8 @@ impl Share {
         }
     }
 
-    /// Takes a range that could not be walked for an object without a formula, or for an area of an allocator.
+    /// Records a range that could not be walked: as the size of an object if its type has no size formula, else as a
+    /// gap.
     fn lost(&mut self, heap: &Heap<'_>, range: AddrRange) {
         let at = range.start.get();
         if heap.vm.word(at).is_none() {
@@ -161,8 +163,8 @@ fn listed(heap: &Heap<'_>, kind: TypeIndex) -> Option<Listed> {
     }
 }
 
-/// Walks a sample of pages without any knowledge but the form. Returns the number of objects, and how many are not
-/// followed by another.
+/// Walks a sample of pages with nothing but the form. Returns the number of objects, and the number of those that no
+/// object follows.
 pub(in crate::runtimes::v8) fn in_step(vm: &Vm<'_>) -> (u64, u64) {
     let is_steady = |space: &str| matches!(space, "old_space" | "read_only_space" | "map_space");
     let pages: Vec<_> = vm.pages.iter().filter(|page| is_steady(vm.space_name(page.space))).collect();
@@ -178,7 +180,7 @@ pub(in crate::runtimes::v8) fn in_step(vm: &Vm<'_>) -> (u64, u64) {
             let mut at = page.area.start.get();
             while at < window.end {
                 let Some((_, rule)) = window.word(at).and_then(&mut look) else { break };
-                // What has no formula says nothing about the form.
+                // An object without a formula is no evidence for or against the form.
                 if rule == SizeRule::Unknown {
                     break;
                 }
@@ -188,7 +190,7 @@ pub(in crate::runtimes::v8) fn in_step(vm: &Vm<'_>) -> (u64, u64) {
                 };
                 at = at.saturating_add(size);
                 steps += 1;
-                // Zeros are the part of a page that an allocator has not used.
+                // Zeros begin the unused part of an allocator's area.
                 let is_end = at == window.end || window.word(at) == Some(0);
                 if !is_end && window.word(at).and_then(&mut look).is_none() {
                     breaks += 1;

@@ -1,7 +1,7 @@
 //! Types of objects: by constructor, by function for closures, by kind of string, and by V8's own type for the rest.
 //!
-//! A constructor has many maps, and a map has one name. Names are not unique, so types with the same name differ by the
-//! place of their constructor in the source, and by isolate.
+//! A constructor has many maps, and a map has one name. Names are not unique: types with the same name are
+//! distinguished by the source position of their constructor, and by isolate.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -13,13 +13,14 @@ use crate::runtimes::v8::heap::sizes::{SizeRule, rule};
 use crate::runtimes::v8::text::form;
 use crate::runtimes::v8::vm::{FIRST_NONSTRING, MapInfo, Vm};
 
-/// Maximum number of maps of a type that its fields' names are taken from.
+/// Maximum number of maps of a type from which its field names are taken.
 const MAX_MAPS: usize = 32;
 
-/// Instance types whose objects must not be mixed with others of the same name, because they are looked for by type.
+/// Instance types whose objects must have a type of their own, even if other objects have the same name. Analyses
+/// search for them by type.
 const APART: [&str; 3] = ["JS_ARRAY_BUFFER", "JS_ASYNC_FUNCTION_OBJECT", "JS_PROMISE"];
 
-/// Which part of an object decides its type, if its map does not.
+/// The part of an object that decides its type, if its map does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::v8) enum TypeOf {
     Map,
@@ -29,7 +30,7 @@ pub(in crate::runtimes::v8) enum TypeOf {
     Prototype,
 }
 
-/// A map as the walk needs it.
+/// Fields of a map that the walk needs.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtimes::v8) struct MapEntry {
     /// Type of its objects.
@@ -39,7 +40,7 @@ pub(in crate::runtimes::v8) struct MapEntry {
     pub number: u16,
 }
 
-/// What a type is.
+/// Category of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(in crate::runtimes::v8) enum Category {
     Free,
@@ -81,7 +82,7 @@ struct Key {
     name: String,
     function: Option<u64>,
     isolate: Option<usize>,
-    /// The instance type, if objects of one name with different types must not be mixed.
+    /// The instance type, if its objects must have a type of their own.
     number: Option<u16>,
 }
 
@@ -94,7 +95,7 @@ struct Tables {
     all: Vec<TypeRow>,
 }
 
-/// All types that were seen.
+/// All types found so far.
 pub(in crate::runtimes::v8) struct KnownTypes {
     tables: RwLock<Tables>,
 }
@@ -129,19 +130,19 @@ impl KnownTypes {
         self.len() >= limits::MAX_V8_TYPES
     }
 
-    /// The first type of a category.
+    /// Returns the first type of a category.
     pub(in crate::runtimes::v8) fn find(&self, category: Category) -> Option<TypeIndex> {
         self.read().all.iter().position(|row| row.category == category).map(|i| TypeIndex(i as u32))
     }
 
-    /// Returns what is known of the map at an address. `None` if it is no map.
+    /// Returns the entry of the map at an address. `None` if it is no map.
     pub(in crate::runtimes::v8) fn map(&self, vm: &Vm<'_>, map: u64) -> Option<MapEntry> {
         if let Some(known) = self.read().by_map.get(&map) {
             return *known;
         }
         let entry = vm.map(map).and_then(|info| self.entry(vm, map, &info));
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        // Damaged memory has any number of words that look like references to maps.
+        // Damaged memory has any number of words that look like references to maps, so the table is limited.
         if tables.by_map.len() < limits::MAX_V8_MAPS {
             tables.by_map.insert(map, entry);
         }
@@ -224,7 +225,7 @@ impl KnownTypes {
     }
 }
 
-/// Returns category, name and constructor of the objects of a map.
+/// Returns category, name and constructor for objects with a map.
 fn describe(vm: &Vm<'_>, map: u64, info: &MapInfo) -> (Category, String, Option<u64>) {
     let number = info.instance_type;
     if number < FIRST_NONSTRING {

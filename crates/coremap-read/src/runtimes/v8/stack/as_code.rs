@@ -21,8 +21,8 @@ impl<'p> Code<'p> {
         Code { parts }
     }
 
-    /// Returns the frame with these registers. A C++ function may have left the frame pointer as it was, so the code
-    /// address must be the frame's too.
+    /// Returns the frame with these registers. The frame pointer alone is not enough, because a C++ function may leave
+    /// it unchanged. So the code address must match too.
     fn record(&self, at: &FrameAt<'_>) -> Option<&FrameRecord> {
         let fp = at.regs.fp()?;
         let stacks = self.parts.stacks();
@@ -41,7 +41,7 @@ impl ManagedCode for Code<'_> {
         let vm = &self.parts.vm;
         let is_code = |space: u8| vm.space_name(space).starts_with("code");
         let pages = vm.pages.iter().filter(|page| is_code(page.space)).map(|page| page.range);
-        // A copy of the program's builtins may be mapped outside of the program.
+        // The program's builtins may also be mapped as a copy outside of the program.
         let builtins = Some(self.parts.builtins()).filter(|range| !range.is_empty());
         pages.chain(builtins).collect()
     }
@@ -86,7 +86,7 @@ impl ManagedCode for Code<'_> {
     fn each(&self, _visit: &mut dyn FnMut(CodeEntry<'_>) -> bool) {}
 }
 
-/// Returns the marks of a thread: its exit frames lead from C++ back to generated code.
+/// Returns the marks of a thread. Its exit frames lead from C++ back to generated code.
 pub(in crate::runtimes::v8) fn marks(frames: &[FrameRecord], arch: crate::targets::Arch) -> Vec<Mark> {
     let mark = |record: &FrameRecord| {
         let (sp, ip) = record.sp.zip(record.pc)?;

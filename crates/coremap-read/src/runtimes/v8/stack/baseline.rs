@@ -1,9 +1,9 @@
-//! Baseline code: from a code address to an offset of bytecode.
+//! Baseline code: from a code address to a bytecode offset.
 //!
-//! Each bytecode is compiled by itself, in order. A table has the bytes of code of each, so the offset follows from the
-//! sizes of the bytecodes (bytecode-offset-iterator.cc). Their sizes are a table of the program
-//! (`Bytecodes::kBytecodeSizes`): a row for single operands, one for double, one for quadruple. Its first 20 sizes are
-//! equal in V8 10 to 14, and occur once in the program.
+//! Each bytecode is compiled by itself, in order. A table has the code size of each bytecode, so the offset is the sum
+//! of the sizes of the bytecodes before (bytecode-offset-iterator.cc). The sizes of bytecodes are in a table of the
+//! program (`Bytecodes::kBytecodeSizes`): a row for single operands, one for double, one for quadruple. Its first 20
+//! sizes are equal in V8 10 to 14, and occur once in the program.
 
 use crate::addr::AddrRange;
 use crate::image::ModuleKind;
@@ -11,7 +11,7 @@ use crate::memory::Memory;
 use crate::runtimes::v8::stack::positions::unsigned;
 use crate::runtimes::v8::vm::Vm;
 
-/// The first sizes of the first row, and of the second.
+/// The first sizes of the first row, and those of the second.
 const FIRST_ROW: [u8; 20] = [1, 1, 1, 1, 1, 1, 2, 3, 4, 5, 5, 6, 2, 1, 2, 1, 1, 1, 1, 2];
 const SECOND_ROW: [u8; 8] = [1, 1, 1, 1, 1, 1, 3, 5];
 
@@ -21,10 +21,10 @@ const BYTECODES: std::ops::Range<usize> = 150..256;
 /// Maximum bytes of the program that are searched.
 const MAX_SEARCH: u64 = 512 << 20;
 
-/// Bytes that are searched at once.
+/// Number of bytes that are searched at a time.
 const STEP: u64 = 4 << 20;
 
-/// Sizes of bytecodes, in rows.
+/// Sizes of bytecodes, one row for each operand size.
 pub(super) struct BytecodeSizes {
     rows: Vec<Vec<u8>>,
 }
@@ -49,7 +49,7 @@ impl BytecodeSizes {
     fn search(vm: &Vm<'_>, part: AddrRange) -> Option<BytecodeSizes> {
         let mut at = part.start;
         while at < part.end {
-            // A table can be on the border of two steps.
+            // A table may be on the border of two steps.
             let len = part.end.since(at).min(STEP + 1024);
             let bytes = vm.bytes(at.get(), len)?;
             let starts = memchr::memmem::find_iter(&bytes, &FIRST_ROW);
@@ -72,7 +72,7 @@ impl BytecodeSizes {
     /// Returns the size in bytes of the bytecode at the start of `code`, with its prefix.
     fn size(&self, code: &[u8]) -> Option<usize> {
         let first = *code.first()?;
-        // Prefixes: Wide and its debugger's form are 0 and 2, ExtraWide 1 and 3.
+        // Prefixes: Wide is 0, ExtraWide is 1. Their debugger forms are 2 and 3.
         let (row, prefix) = match first {
             0 | 2 => (1, 1),
             1 | 3 => (2, 1),
@@ -82,8 +82,8 @@ impl BytecodeSizes {
         Some(prefix + usize::from(size)).filter(|size| *size > 0)
     }
 
-    /// Returns the offset of the bytecode whose code contains `pc`, in bytes from the start of the code. `table` has the
-    /// bytes of code of each bytecode, after those of the prologue.
+    /// Returns the offset of the bytecode whose code contains `pc`. `pc` is in bytes from the start of the code.
+    /// `table` has the code size of the prologue, then of each bytecode.
     pub(super) fn offset(&self, table: &[u8], bytecode: &[u8], pc: u64) -> Option<i64> {
         let mut steps = table.iter();
         let mut end = unsigned(&mut steps)?;

@@ -20,7 +20,7 @@ use crate::runtimes::v8::vm::{Vm, count, reference, smi, strong};
 /// Offsets from a frame pointer, in bytes (frame-constants.h).
 mod at {
     pub(super) const RETURN: i64 = 8;
-    /// A context, or the type of the frame.
+    /// Context, or type of the frame.
     pub(super) const CONTEXT: i64 = -8;
     /// The function, or in an exit frame the stack pointer at the call.
     pub(super) const FUNCTION: i64 = -16;
@@ -30,7 +30,7 @@ mod at {
     pub(super) const NEXT_EXIT: i64 = -64;
 }
 
-/// Upper bound on the markers of frame types. A marker is twice the type.
+/// Upper bound on the markers of frame types. A marker is twice the number of the type.
 const MAX_MARKER: u64 = 256;
 
 /// Maximum number of functions that an optimized function may have inlined.
@@ -40,9 +40,9 @@ const MAX_INLINED: u64 = 256;
 #[derive(Clone, Debug)]
 pub(in crate::runtimes::v8) struct FrameRecord {
     pub fp: Addr,
-    /// Address at which its code goes on. `None` if it is not known.
+    /// Address at which the frame's code continues. `None` if it is unknown.
     pub pc: Option<Addr>,
-    /// Stack pointer at its call of C++, of an exit frame.
+    /// Stack pointer at the call of C++, if this is an exit frame.
     pub sp: Option<Addr>,
     /// The JavaScript function that runs in it.
     pub activation: Option<Activation>,
@@ -56,11 +56,11 @@ pub(in crate::runtimes::v8) struct Stacks<'p> {
     sizes: OnceLock<Option<BytecodeSizes>>,
     /// Frames by thread, innermost first.
     pub by_tid: HashMap<u32, Vec<FrameRecord>>,
-    /// Range of the code that is part of the program.
+    /// Address range of the builtins: the generated code that is part of the program.
     pub builtins: AddrRange,
 }
 
-/// The code of an address.
+/// The code that contains an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CodeAt {
     /// The Code.
@@ -70,7 +70,7 @@ struct CodeAt {
     kind: CodeKind,
 }
 
-/// How code was made.
+/// Compiler that made the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CodeKind {
     Interpreter,
@@ -105,7 +105,7 @@ impl<'p> Stacks<'p> {
     fn of_thread(&self, vm: &Vm<'_>, isolate: &Isolate, regs: &Regs) -> Vec<FrameRecord> {
         let Some(stack) = vm.process.space().pieces.at(regs.sp()).map(|piece| piece.range) else { return Vec::new() };
         let stack = AddrRange::new(regs.sp(), stack.end);
-        // The thread may run generated code, or a C++ function that such code called without a frame.
+        // The thread may run generated code, or a C++ function without a frame of its own that such code called.
         let running = regs.fp().filter(|fp| stack.contains(*fp)).and_then(|fp| {
             let pc = (self.is_generated(vm, regs.ip())).then(|| regs.ip());
             let frames = self.walk(vm, stack, fp, pc);
@@ -115,7 +115,7 @@ impl<'p> Stacks<'p> {
         let from_exit = exits.into_iter().map(|fp| self.walk(vm, stack, fp, None));
         let longest = from_exit.max_by_key(Vec::len).unwrap_or_default();
         match running {
-            // The walk from the frame pointer includes the exit frames above it.
+            // This walk includes the exit frames above.
             Some(frames) if frames.len() >= longest.len() => frames,
             _ => longest,
         }
@@ -188,7 +188,7 @@ impl<'p> Stacks<'p> {
         out
     }
 
-    /// Returns what runs in the frame of a JavaScript function.
+    /// Returns the function that runs in a JavaScript frame.
     fn activation(&self, vm: &Vm<'_>, fp: Addr, pc: Option<Addr>, function: u64) -> Option<Activation> {
         let shared = vm.shared(function)?;
         let script = vm.script(shared);
@@ -242,7 +242,7 @@ impl<'p> Stacks<'p> {
         Some(Activation { method: Arc::new(method), position: Position { source, how } })
     }
 
-    /// Name of a function as in V8's stack traces, where a function without a name is `(anonymous)`.
+    /// Returns the name of a function as in V8's stack traces. A function without a name is `(anonymous)`.
     fn name(&self, vm: &Vm<'_>, shared: u64, file: Option<&str>, script: Option<u64>) -> String {
         let name = vm.function_name(shared);
         if !name.is_empty() {
@@ -253,7 +253,7 @@ impl<'p> Stacks<'p> {
         if is_module { "(module)".to_owned() } else { "(anonymous)".to_owned() }
     }
 
-    /// Returns the position in the source of an offset of bytecode.
+    /// Returns the source position of a bytecode offset.
     fn position(&self, vm: &Vm<'_>, bytecode: u64, offset: i64) -> Option<u64> {
         let table = vm.object(bytecode, vm.form.positions)?;
         let is_table = vm.is(table, "BYTE_ARRAY") || vm.is(table, "TRUSTED_BYTE_ARRAY");
@@ -264,7 +264,7 @@ impl<'p> Stacks<'p> {
 
     /// Returns the code that contains a return address.
     fn code_of(&self, vm: &Vm<'_>, pc: Addr) -> Option<CodeAt> {
-        // A call may be the last instruction.
+        // A call may be the last instruction of its code, so look up the byte before.
         let stream = self.heap.containing(pc.saturating_sub(1))?;
         let code = match vm.form.code {
             CodeForm::InCode => vm.is(stream, "CODE").then_some(stream)?,
@@ -301,8 +301,8 @@ impl<'p> Stacks<'p> {
         sizes.offset(&table, &bytes, pc.since(Addr::new(code.start)))
     }
 
-    /// Returns the offset of bytecode at a return address in optimized code. `None` if the code inlined functions: the
-    /// offset is then one of them, and which one is not read.
+    /// Returns the bytecode offset at a return address in optimized code. `None` if the code inlined functions: the
+    /// offset may be one of theirs, and its function is not read.
     fn optimized(&self, vm: &Vm<'_>, code: CodeAt, pc: Addr) -> Option<i64> {
         let data = vm.object(code.code, vm.form.code_data)?;
         let length = vm.field(data, 8).and_then(count).filter(|n| *n < 1 << 24)?;
@@ -327,7 +327,7 @@ fn bytecode_of(vm: &Vm<'_>, shared: u64) -> Option<u64> {
         for _ in 0..3 {
             match vm.types.name(vm.type_of(at)?)? {
                 "BYTECODE_ARRAY" => return Some(at),
-                // Baseline code leads to its bytecode.
+                // Baseline code refers to its bytecode.
                 "CODE" => at = vm.object(at, vm.form.code_data)?,
                 "INTERPRETER_DATA" => at = vm.object(at, 8)?,
                 _ => return None,
@@ -337,17 +337,18 @@ fn bytecode_of(vm: &Vm<'_>, shared: u64) -> Option<u64> {
     })
 }
 
-/// Finds the code that is part of the program: an isolate has a table with the addresses of all builtins, which is the
-/// longest run of addresses in executable memory. They are in the program, or in a copy of it in the code range.
+/// Finds the builtins, the generated code that is part of the program. An isolate has a table of their addresses: the
+/// longest run of addresses in executable memory. The builtins are in the program, or in a copy of it in the code
+/// range.
 pub(in crate::runtimes::v8) fn builtins(vm: &Vm<'_>) -> AddrRange {
     /// Minimum number of builtins. V8 10 to 14 have 1,500 to 2,600.
     const ENOUGH: usize = 500;
-    /// Bytes after the last builtin's start that may belong to it.
+    /// Maximum size of the last builtin in bytes.
     const LAST: u64 = 64 << 10;
     let Some(isolate) = vm.isolates.first() else { return AddrRange::default() };
     let own = isolate.fields();
     let files = &vm.process.space().files;
-    // gdb leaves out pages of files that were not written, so only NT_FILE has the copy, without its access.
+    // gdb leaves out file pages that were not modified. Then only NT_FILE lists the copy, without its access rights.
     let is_copy = |entry: &BaseEntry| {
         let file = entry.file.and_then(|file| files.get(file as usize));
         file.is_some_and(|file| *file.path == *vm.path)

@@ -1,8 +1,9 @@
 //! JavaScript stacks: frames by their frame pointers, with function, line and column.
 //!
-//! All frames of generated code have a frame pointer. The word below it is a context, in frames of JavaScript functions,
-//! or the type of the frame. An isolate stores the last frame from which generated code called C++ (c_entry_fp), and each
-//! frame through which C++ called generated code stores the one before. Sources: frame-constants.h, frames.cc.
+//! All frames of generated code have a frame pointer. In a JavaScript function's frame, the word below the frame
+//! pointer is a context. In other frames, it is the frame's type. An isolate stores the last frame from which generated
+//! code called C++ (c_entry_fp). Each frame through which C++ called generated code stores the previous one. Sources:
+//! frame-constants.h, frames.cc.
 
 mod as_code;
 mod baseline;

@@ -1,15 +1,15 @@
-//! Tables of source positions: from an offset of bytecode to a position in the source (source-position-table.cc).
+//! Tables of source positions: from a bytecode offset to a position in the source (source-position-table.cc).
 
 /// An entry of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Offset of bytecode from which on the entry holds. The first is -1, at the function's entry.
+    /// First bytecode offset for which the entry is valid. -1 in the first entry, which is for the function's start.
     pub offset: i64,
     /// Position in the source.
     pub position: i64,
 }
 
-/// Reads an unsigned number in groups of seven bits, the lowest first.
+/// Reads an unsigned number: seven bits a byte, lowest first.
 pub(super) fn unsigned(bytes: &mut std::slice::Iter<'_, u8>) -> Option<u64> {
     let mut out = 0_u64;
     for shift in (0..63).step_by(7) {
@@ -22,14 +22,14 @@ pub(super) fn unsigned(bytes: &mut std::slice::Iter<'_, u8>) -> Option<u64> {
     None
 }
 
-/// Reads a signed number, whose sign is the lowest bit.
+/// Reads a signed number. Its sign is the lowest bit.
 fn signed(bytes: &mut std::slice::Iter<'_, u8>) -> Option<i64> {
     let raw = unsigned(bytes)?;
     Some((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
 }
 
-/// Reads all entries. `flagged`: the first number of each is unsigned with two flags, as from V8 14 on. Otherwise a
-/// negative first number marks an expression.
+/// Reads all entries. `flagged`: the first number of an entry is unsigned and has two flags (V8 14 and later).
+/// Otherwise, a negative first number marks an expression.
 pub(super) fn entries(table: &[u8], flagged: bool) -> Vec<Entry> {
     let (mut out, mut offset, mut position) = (Vec::new(), -1_i64, 0_i64);
     let mut bytes = table.iter();
@@ -42,13 +42,13 @@ pub(super) fn entries(table: &[u8], flagged: bool) -> Vec<Entry> {
         let (Some(step), Some(delta)) = (step, signed(&mut bytes)) else { break };
         offset = offset.saturating_add(step);
         position = position.saturating_add(delta);
-        // Bit 0 is a flag, and the position is one more than it is. Above are numbers of inlined functions.
+        // Bit 0 is a flag. The position is stored plus one, and higher bits are the number of an inlined function.
         out.push(Entry { offset, position: (position >> 1 & 0x3fff_ffff) - 1 });
     }
     out
 }
 
-/// Returns the position that holds at an offset of bytecode.
+/// Returns the source position that is valid at a bytecode offset.
 pub(super) fn at(table: &[Entry], offset: i64) -> Option<u64> {
     let before = table.iter().take_while(|entry| entry.offset <= offset);
     u64::try_from(before.last()?.position).ok()

@@ -61,7 +61,7 @@ struct Record {
     codes: Vec<u8>,
 }
 
-/// Counts of an .xdata record.
+/// Numbers in the header of an .xdata record.
 struct Head {
     first: u32,
     epilogs: u32,

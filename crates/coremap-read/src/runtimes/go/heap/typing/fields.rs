@@ -1,4 +1,4 @@
-//! Words of a type's values that lead to other memory.
+//! Words in values of a type that point at other memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::addr::Addr;
 use crate::runtimes::go::types::{TypeKind, Types};
 
-/// Maximum number of such words of one type, and depth of structs in structs.
+/// Maximum number of pointer words of one type, and maximum depth of nested structs.
 const MAX_WORDS: usize = 1 << 14;
 const MAX_DEPTH: u32 = 32;
 
-/// What a word leads to.
+/// Target of a pointer word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtimes::go) enum Leads {
     /// A value of this type.
@@ -23,18 +23,18 @@ pub(in crate::runtimes::go) enum Leads {
     Chan,
     /// A map of this type.
     Map(Addr),
-    /// An interface: this word says the type, the next is the value.
+    /// An interface: this word is its type, the next word its value.
     Interface,
 }
 
-/// These words of each type, computed once.
+/// The pointer words of each type, computed once.
 #[derive(Default)]
 pub(in crate::runtimes::go) struct PointerFields {
     known: HashMap<Addr, Arc<[(u64, Leads)]>>,
 }
 
 impl PointerFields {
-    /// Offset and target of each such word of a type's value.
+    /// Returns the offset and target of each pointer word in a value of a type.
     pub(in crate::runtimes::go) fn of(&mut self, types: &Types<'_>, of: Addr) -> Arc<[(u64, Leads)]> {
         if let Some(found) = self.known.get(&of) {
             return found.clone();

@@ -7,18 +7,19 @@ use crate::memory::Memory;
 use crate::runtimes::go::record::Record;
 use crate::runtimes::go::types::{TypeKind, Types};
 
-/// Bytes of an `itab` that are read: interface type, type, and the type's hash. Offset of the hash in a type.
+/// Bytes of an `itab` that are read: interface type, type, and a copy of the type's hash. The second constant is the
+/// offset of the hash in a type.
 const ITAB: u64 = 24;
 const HASH: u64 = 16;
 
-/// Types by the first word of an interface.
+/// Cache of types, by the first word of an interface.
 #[derive(Default)]
 pub(super) struct Interfaces {
     itabs: HashMap<Addr, Option<Addr>>,
 }
 
 impl Interfaces {
-    /// The type that the first word of an interface says. `None` if it is neither a type nor an `itab`.
+    /// Returns the type that the first word of an interface refers to. `None` if it is neither a type nor an `itab`.
     pub(super) fn type_of(&mut self, memory: &dyn Memory, types: &Types<'_>, word: Addr) -> Option<Addr> {
         if types.may_be(word) && types.get(word).is_some() {
             return Some(word);

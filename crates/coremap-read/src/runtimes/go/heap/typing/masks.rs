@@ -1,8 +1,8 @@
-//! Which words of an object the collector takes for pointers.
+//! Bitmaps of pointers: which words of an object the collector follows.
 //!
 //! Since 1.22 a span of small objects ends in a bitmap, a bit per word of the span; from 1.26 on marks may follow it.
-//! Before, the bitmap is in the description of the arena: since 1.20 a bit per word, in 1.19 a byte for four words, whose
-//! lower half says which are pointers. Source: runtime/mbitmap.go, mbitmap_allocheaders.go.
+//! Before, the bitmap is in the description of the arena: since 1.20 a bit per word, in 1.19 a byte for four words,
+//! whose lower half says which are pointers. Source: runtime/mbitmap.go, mbitmap_allocheaders.go.
 
 use std::collections::HashMap;
 
@@ -14,14 +14,14 @@ use crate::runtimes::go::heap::typing::MAX_WITHOUT_HEADER;
 use crate::runtimes::go::runtime::Runtime;
 use crate::runtimes::go::types::Types;
 
-/// Where a version has the bitmap.
+/// Location of the bitmap in a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// At the end of the span.
     Span,
     /// In the arena's description at this offset, a bit per word.
     Bits(u64),
-    /// The same, a byte per four words.
+    /// In the arena's description at this offset, a byte per four words.
     Nibbles(u64),
 }
 
@@ -46,8 +46,8 @@ impl<'r, 'p> Masks<'r, 'p> {
         Masks { runtime, liveness: Liveness::new(runtime), place, spans, types }
     }
 
-    /// Pointers among the words of an object of at most 512 bytes, the first word lowest. `None` if the runtime has no
-    /// bitmap for it.
+    /// Returns a mask of the words that are pointers in an object of at most 512 bytes. Bit 0 is the first word. `None`
+    /// if the runtime has no bitmap for it.
     pub(in crate::runtimes::go) fn of_object(&mut self, span: &Span, index: u64) -> Option<u64> {
         if span.is_noscan() || span.is_large() || span.elem > MAX_WITHOUT_HEADER {
             return None;
@@ -64,7 +64,8 @@ impl<'r, 'p> Masks<'r, 'p> {
         (0..words).try_fold(0, |mask, i| Some(mask | bit(i)?))
     }
 
-    /// Pointers among the words of a type's value. `None` if it is larger, or has no plain mask.
+    /// Returns a mask of the words that are pointers in a type's value. `None` if it is larger than 64 words, or the
+    /// type has no plain mask.
     pub(in crate::runtimes::go) fn of_type(&mut self, types: &Types<'_>, of: Addr) -> Option<u64> {
         let memory = self.runtime.memory();
         *self.types.entry(of).or_insert_with(|| {

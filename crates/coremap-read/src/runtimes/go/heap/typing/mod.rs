@@ -1,15 +1,15 @@
 //! Types of the objects of the heap.
 //!
-//! Go's objects have no type of their own, except some. A type is known with one of three grades:
+//! Most of Go's objects have no type of their own. A type is found with one of three grades:
 //!
-//! - exact: the runtime's own word says it: the header of objects over 512 bytes with pointers (since 1.22), the type of a
-//!   large object, of a finalizer's argument, of a channel's elements; the code of a closure;
+//! - exact: a word of the runtime is the type: the header of objects over 512 bytes with pointers (since 1.22), the
+//!   type of a large object, of a finalizer's argument, of a channel's elements; the code of a closure;
 //! - held: a field, slice, map or interface of a typed object points at it;
-//! - shape: the two words of an interface in memory without a type point at it; or its size and pointers are those of
-//!   only one type that the program's code allocates.
+//! - shape: the two words of an interface in memory without a type point at it; or its size and pointers match exactly
+//!   one type that the program's code allocates.
 //!
-//! A type that was held or guessed is dropped if the words that the collector takes for pointers are others than the
-//! type's. Sources: runtime/mbitmap.go, mbitmap_allocheaders.go, type.go.
+//! A type of the grades held and shape is dropped if its pointers are not in the words that the collector takes for
+//! pointers. Sources: runtime/mbitmap.go, mbitmap_allocheaders.go, type.go.
 
 mod fields;
 mod interfaces;
@@ -28,7 +28,7 @@ pub(in crate::runtimes::go) use fields::{Leads, PointerFields};
 pub(in crate::runtimes::go) use masks::Masks;
 pub(in crate::runtimes::go) use typer::census;
 
-/// How a type is known.
+/// How the type of an object was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::runtimes::go) enum Grade {
     Exact,
@@ -37,7 +37,7 @@ pub(in crate::runtimes::go) enum Grade {
 }
 
 impl Grade {
-    /// Its word in answers.
+    /// Name of the grade in output.
     pub(in crate::runtimes::go) fn word(self) -> &'static str {
         match self {
             Grade::Exact => "exact",
@@ -52,7 +52,7 @@ impl Grade {
 pub(in crate::runtimes::go) enum Key {
     /// A value of a type.
     One(Addr),
-    /// An array of values of a type, as a slice has it.
+    /// An array of values of a type: the backing array of a slice.
     Array(Addr),
     /// A channel, by the type of its elements.
     Chan(Addr),
@@ -62,7 +62,7 @@ pub(in crate::runtimes::go) enum Key {
     Text,
     /// The directory of a map, or a table of it.
     MapPart,
-    /// Unknown: size in bytes, and whether it has no pointers.
+    /// An object without a type: size in bytes, and whether it has no pointers.
     Untyped(u64, bool),
 }
 
@@ -89,13 +89,13 @@ pub(in crate::runtimes::go) struct Slots {
     headers: bool,
 }
 
-/// Size of the blocks that several small values without pointers may share (`maxTinySize`).
+/// Size in bytes of a block that several small values without pointers may share (`maxTinySize`).
 pub(in crate::runtimes::go) const TINY: u64 = 16;
 
-/// Largest object whose span has a bitmap of pointers.
+/// Size in bytes of the largest object whose span has a bitmap of pointers.
 pub(in crate::runtimes::go) const MAX_WITHOUT_HEADER: u64 = 512;
 
-/// Bytes of the type before an object.
+/// Size in bytes of the type in front of an object.
 pub(in crate::runtimes::go) const HEADER: u64 = 8;
 
 impl Slots {
@@ -142,7 +142,7 @@ impl Slots {
         self.firsts.get(slot.span)?.checked_add(usize::try_from(slot.index).ok()?)
     }
 
-    /// Bytes before the value of an object of a span: its type, if it has one there.
+    /// Returns the size in bytes of the type in front of each object of a span. 0 if it has none.
     pub(in crate::runtimes::go) fn header(&self, span: &Span) -> u64 {
         let has = self.headers && span.elem > MAX_WITHOUT_HEADER && !span.is_large() && !span.is_noscan();
         if has { HEADER } else { 0 }
@@ -163,13 +163,14 @@ impl Slots {
 pub(in crate::runtimes::go) struct Census {
     /// Kind of each slot: an index into `kinds`. 0 if it has no type.
     pub(in crate::runtimes::go) slots: Vec<u32>,
-    /// The kinds. The first is no kind of an object.
+    /// The kinds. Kind 0 means that an object has no type.
     pub(in crate::runtimes::go) kinds: Vec<(Key, Arc<str>)>,
     pub(in crate::runtimes::go) by_key: HashMap<Key, u32>,
     /// Number of objects of each kind by grade.
     pub(in crate::runtimes::go) grades: Vec<[u64; 3]>,
-    /// Values in blocks of 16 bytes that several small values without pointers share, except the first: kind by address.
+    /// Kinds of the values in blocks that several small values share, by address. The first value of a block is in
+    /// `slots`.
     pub(in crate::runtimes::go) tiny: BTreeMap<Addr, u32>,
-    /// Number of types that were dropped, because the collector sees other pointers.
+    /// Number of types that were dropped because the collector's pointers are in other words.
     pub(in crate::runtimes::go) vetoed: u64,
 }

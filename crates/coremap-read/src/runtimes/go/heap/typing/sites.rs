@@ -1,6 +1,6 @@
-//! Types that the program's code allocates: a type's address is loaded (`lea`) before a call of `runtime.newobject`.
+//! Types that the program's code allocates. Code loads a type's address (`lea`) before it calls `runtime.newobject`.
 //!
-//! They give a type to objects whose size and pointers only one of them has.
+//! An object without a type gets one if exactly one allocated type has the object's size and pointers.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,18 +20,19 @@ const CLASSES: [u64; 26] = [
 /// The allocator's functions that take a type as their first argument.
 const ALLOCATORS: [&str; 1] = ["runtime.newobject"];
 
-/// Opcode of a call, and its length. First bytes of a `lea` with an address relative to the next instruction, the bytes
-/// that say into which register, and its length.
+/// Machine code: the opcode of a call and its length; the first bytes of a `lea` relative to the next instruction, its
+/// ModRM byte for each possible register, and its length.
 const CALL: u8 = 0xe8;
 const CALL_LEN: usize = 5;
 const LEA: [u8; 2] = [0x48, 0x8d];
 const LEA_REGISTERS: [u8; 5] = [0x05, 0x1d, 0x35, 0x0d, 0x3d];
 const LEA_LEN: usize = 7;
 
-/// Bytes before a call in which the type is loaded.
+/// Maximum distance in bytes from the load of the type to the call.
 const BEFORE: usize = 48;
 
-/// The only type that the program's own code, or else all code, allocates for a size and its pointers.
+/// Returns, for each size class and mask of pointers, the only type that code allocates. Types that the program's own
+/// code allocates take precedence.
 pub(super) fn by_shape(
     runtime: &Runtime<'_>,
     types: &Types<'_>,
@@ -43,7 +44,7 @@ pub(super) fn by_shape(
         let Some(found) = types.get(of).filter(|t| t.ptrdata > 0 && t.size <= MAX_WITHOUT_HEADER) else { return };
         let class = CLASSES.iter().find(|class| **class >= found.size);
         let (Some(class), Some(mask)) = (class, masks.of_type(types, of)) else { return };
-        // A boxed interface or map says nothing.
+        // An allocated interface or map does not identify a type.
         if matches!(found.kind, TypeKind::Interface | TypeKind::Map) {
             return;
         }
@@ -63,7 +64,7 @@ pub(super) fn by_shape(
     all.iter().filter_map(chosen).collect()
 }
 
-/// Types by size class and pointers.
+/// Types by size class and mask of pointers.
 type Candidates = HashMap<(u64, u64), BTreeSet<Addr>>;
 
 /// Visits the calls of the allocator: name of the calling function, and the type.

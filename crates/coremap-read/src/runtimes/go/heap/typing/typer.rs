@@ -1,4 +1,4 @@
-//! The search for the types of objects: from what the runtime says, along typed fields.
+//! The search for the types of objects: it starts with those that the runtime records, and follows typed fields.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::runtimes::go::record::Record;
 use crate::runtimes::go::runtime::Runtime;
 use crate::runtimes::go::types::{TypeKind, Types};
 
-/// Number of passes over memory without types. Each may type objects from which further ones follow.
+/// Maximum number of passes over memory without types. Each may type objects that lead to further ones.
 const PASSES: usize = 3;
 
 /// Maximum number of tables of a map.
 const MAX_TABLES: u64 = 1 << 24;
 
-/// Offset of the tables in a map up to 1.23: log2 of their number, the tables, and those of a map that grows.
+/// Offset in a map up to 1.23 of the base-2 logarithm of its number of buckets.
 const B: u64 = 9;
 
 struct Typer<'r, 'p> {
@@ -122,7 +122,7 @@ impl Typer<'_, '_> {
         }
     }
 
-    /// Gives a slot a type, unless it has one that is known better, or the collector contradicts it.
+    /// Gives a slot a type, unless it has one of a better grade, or the collector contradicts it.
     fn put(&mut self, slot: Slot, key: Key, grade: Grade) {
         let Some(number) = self.slots.number(slot) else { return };
         let Some(known) = self.out.slots.get(number).copied() else { return };
@@ -151,7 +151,7 @@ impl Typer<'_, '_> {
         }
     }
 
-    /// Whether the words that the collector takes for pointers are those of the type.
+    /// Whether the type has its pointers in the words that the collector takes for pointers.
     fn fits(&mut self, slot: Slot, key: Key) -> bool {
         let (of, array) = match key {
             Key::One(of) => (of, false),
@@ -180,7 +180,7 @@ impl Typer<'_, '_> {
         if !array || words == 0 {
             return have == want;
         }
-        // Some first elements, and nothing behind them.
+        // The mask of one element must repeat from the start. The words after the last used element have no pointers.
         let (mut rest, mut elements) = (have, 0);
         while rest != 0 {
             let first = if words >= 64 { rest } else { rest & ((1 << words) - 1) };
@@ -193,7 +193,7 @@ impl Typer<'_, '_> {
         elements > 0
     }
 
-    /// A typed word points at `addr`. Only an object that begins there gets the type.
+    /// Types the object that a typed word points at, if the object begins at `addr`.
     fn point(&mut self, addr: Addr, key: Key, grade: Grade) {
         let Some(slot) = self.slots.live_at(addr) else { return };
         let Some(span) = self.slots.span(slot) else { return };
@@ -213,7 +213,7 @@ impl Typer<'_, '_> {
         }
     }
 
-    /// Objects whose type the runtime stores: before them, or in their span.
+    /// Types objects whose type the runtime stores before them, or in their span.
     fn headers(&mut self) {
         let slots = self.slots;
         for (i, span) in slots.spans.iter().enumerate().filter(|(_, span)| !span.is_noscan()) {
@@ -232,7 +232,7 @@ impl Typer<'_, '_> {
         }
     }
 
-    /// Arguments of finalizers.
+    /// Types arguments of finalizers.
     fn finalizers(&mut self) {
         let slots = self.slots;
         let shape = self.runtime.shape().special;
@@ -252,7 +252,7 @@ impl Typer<'_, '_> {
         }
     }
 
-    /// Channels for which goroutines wait.
+    /// Types channels for which goroutines wait.
     fn channels(&mut self, list: &List) {
         let shape = self.runtime.shape().sudog;
         for g in &list.all {
@@ -293,7 +293,7 @@ impl Typer<'_, '_> {
             let size = if span.is_large() { span.range.len() } else { span.elem };
             let Some(bytes) = Record::look(self.memory, slot.base, size) else { continue };
             let fields = self.fields.of(self.types, of);
-            // What a guessed object leads to is a guess too.
+            // The target of a guessed object is a guess too.
             let known = self.slots.number(slot).and_then(|number| self.grades.get(number));
             let grade = if known == Some(&Grade::Shape) { Grade::Shape } else { Grade::Held };
             let count = if array { size.saturating_sub(header) / found.size } else { 1 };
@@ -303,7 +303,7 @@ impl Typer<'_, '_> {
                 for (offset, leads) in fields.iter() {
                     self.lead(&bytes, start + offset, *leads, grade);
                 }
-                // The next bucket of a chain.
+                // The last word points at the next bucket of the chain.
                 if let Some(last) = found.size.checked_sub(8).filter(|_| is_bucket) {
                     self.point(bytes.ptr(start + last), Key::One(of), grade);
                 }
@@ -363,7 +363,7 @@ impl Typer<'_, '_> {
                 self.point(directory, Key::MapPart, grade);
                 let mut last = Addr::NULL;
                 for i in 0..tables.as_ref().map_or(0, |_| count) {
-                    // Several entries in a row lead to one table.
+                    // Several entries in a row may lead to one table.
                     let table = tables.as_ref().map_or(Addr::NULL, |tables| tables.ptr(8 * i));
                     if table != last && !table.is_null() {
                         last = table;
@@ -384,7 +384,7 @@ impl Typer<'_, '_> {
         }
     }
 
-    /// Interfaces in memory without a type.
+    /// Types objects that interfaces in untyped memory point at.
     fn scan(&mut self, range: AddrRange) {
         for part in self.memory.readable_parts(range, limits::MAX_STACK_SCAN) {
             let Some(words) = Record::look(self.memory, part.start, part.len()) else { continue };
@@ -401,7 +401,7 @@ impl Typer<'_, '_> {
         }
     }
 
-    /// Closures and interfaces in objects without a type. Returns the number of objects that got one.
+    /// Types closures, and follows interfaces in objects without a type. Returns the number of objects that got a type.
     fn untyped(&mut self) -> u64 {
         let slots = self.slots;
         let mut typed = 0;
@@ -427,7 +427,7 @@ impl Typer<'_, '_> {
         typed
     }
 
-    /// Objects whose size and pointers only one type has that the code allocates.
+    /// Types objects whose size and pointers match exactly one type that the code allocates.
     fn shapes(&mut self) {
         let slots = self.slots;
         let shapes = sites::by_shape(self.runtime, self.types, self.code, &mut self.masks);
@@ -447,7 +447,7 @@ impl Typer<'_, '_> {
         self.follow();
     }
 
-    /// Counts objects by grade, and names what has no type by its size.
+    /// Counts objects by grade. Gives objects without a type a kind of their size.
     fn rest(&mut self) {
         let slots = self.slots;
         for (i, span) in slots.spans.iter().enumerate() {
