@@ -46,7 +46,11 @@ mod tests {
     #[test]
     fn nothing_is_called_healthy_where_something_was_not_read() {
         let nothing = verdict(&[], &[]).unwrap();
-        assert!(nothing.id == "no-problem" && nothing.text.contains("no thread that blocks others"), "{}", nothing.text);
+        assert!(
+            nothing.id == "no-problem" && nothing.text.contains("no thread that blocks others"),
+            "{}",
+            nothing.text
+        );
         let found = verdict(&[], &["stacks of 3 threads".to_owned()]).unwrap();
         assert!(found.id == "not-judged" && found.text.contains("stacks of 3 threads"), "{}", found.text);
         let waits = Finding::new("lock-waiters", Severity::Info, "", "");
