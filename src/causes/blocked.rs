@@ -86,13 +86,24 @@ fn at_the_beginning(name: &str) -> String {
 
 /// Returns the activity of a party at the end of a chain, or what it waits for.
 pub(super) fn end_text(scene: &Scene, party: &Party) -> String {
-    match &party.wait {
-        Some(wait) if party.activity.is_none() => {
-            let nobody = if wait.outside || wait.soon { "" } else { " (nothing found that would end the wait)" };
-            format!("waits for {} in {}{nobody}", scene.noun(wait), party.stack())
+    let nobody = if waits_for_nobody(party) { " (nothing found that would end the wait)" } else { "" };
+    format!("{}{nobody}", wait_text(scene, party))
+}
+
+/// Like [`end_text`], without a remark on a wait that nothing is known to end.
+fn wait_text(scene: &Scene, party: &Party) -> String {
+    match (&party.wait, &party.place) {
+        (Some(wait), Some(_)) if party.activity.is_none() => {
+            format!("waits for {} in {}", scene.noun(wait), party.stack())
         }
+        (Some(wait), None) if party.activity.is_none() => format!("waits for {}", scene.noun(wait)),
         _ => party.doing(),
     }
+}
+
+/// Whether a party waits, and nothing was found that would end its wait.
+fn waits_for_nobody(party: &Party) -> bool {
+    party.activity.is_none() && party.wait.as_ref().is_some_and(|wait| !wait.outside && !wait.soon)
 }
 
 /// Whether a party needs something else to make progress.
@@ -160,10 +171,15 @@ fn holder(scene: &Scene, graph: &WaitGraph, root: NodeId, waiters: &[NodeId]) ->
             format!("{} {verb} for it: {}", count(waiters.len() as u64, word), groups.join("; "))
         }
     };
+    let name = party.full_name();
+    let nobody = match waits_for_nobody(party) {
+        true => format!(" Nothing was found that would end the wait of {name}."),
+        false => String::new(),
+    };
     let text = format!(
-        "{} {}{time} and {relation}{others}; {who}.",
-        at_the_beginning(&party.full_name()),
-        end_text(scene, party),
+        "{} {}{time} and {relation}{others}; {who}.{nobody}",
+        at_the_beginning(&name),
+        wait_text(scene, party),
     );
     let least = if confidence == Confidence::Exact { WAITERS } else { LIKELY_WAITERS };
     let severe = is_blocked(party) && waiters.len() >= least;

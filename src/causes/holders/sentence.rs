@@ -93,8 +93,9 @@ pub(super) fn finding(
     };
     let share = holder.bytes.saturating_mul(100).checked_div(live).unwrap_or(0);
     let (bytes, parts) = (holder.bytes.saturating_sub(absent.untouched), parts(absent, not_there));
-    let text =
-        format!("{who} retains {what} ({}, {share} % of {whole}){inner}.{parts}{note}{limit}", round(holder.bytes));
+    // The finding begins with its bytes.
+    let all = if bytes == holder.bytes { String::new() } else { format!("{}, ", round(holder.bytes)) };
+    let text = format!("{who} retains {what} ({all}{share} % of {whole}){inner}.{parts}{note}{limit}");
     let severity = if limited.is_some() {
         Severity::Info
     } else {

@@ -180,7 +180,7 @@ pub(super) const EXAMPLES: &[Example] = &[
     ),
     example("search", "coremap search password core --context", "find a text, and show the text around it", &[]),
     example("whatis", "coremap whatis 0x7f42d256e000 core", "explain what is at an address", &[]),
-    example("why", "coremap why 0x7f42d256e000 core", "explain what keeps the memory at an address", &[]),
+    example("why", "coremap why 0x7f42d256e000 core", "explain what keeps an address in use", &[]),
     example("shell", "coremap shell core", "open a core once, and ask many questions", &[]),
     example("mcp", "coremap mcp --root /var/cores", "serve the cores in a folder to an AI assistant", &[]),
     example("refs", "coremap refs 0x7f42d256e010 core", "find pointers to a block or an object", &[]),

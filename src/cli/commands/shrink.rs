@@ -41,7 +41,7 @@ pub(super) struct Shrink {
     address: Vec<String>,
     /// Keep all regions, but overwrite the data in them, such as strings and numbers. Only pointers,
     /// the structures that coremap reads, and the names of types, methods and files stay. Most commands still
-    /// give the same output. LEVEL is values by default. --scrub and --for exclude each other
+    /// give the same output. LEVEL defaults to 'values'. --scrub and --for exclude each other
     #[arg(
         long,
         value_enum,

@@ -17,12 +17,12 @@ pub(super) struct Triage {
     /// Skip analyses that would exceed this total time, and list them; e.g. 10s or 500ms
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60s")]
     budget: Duration,
-    /// Exit with 1 if there is a finding with this name, e.g. 'finding=deadlock'. Repeatable: coremap exits with
-    /// 1 if any of these findings is present. docs/causes.md lists the names
+    /// finding=NAME, such as finding=deadlock: exit with 1 if there is a finding NAME. Repeatable: one of the
+    /// findings is enough. docs/causes.md lists the names
     #[arg(long, value_name = "CONDITION", value_parser = condition)]
     fail_if: Vec<Condition>,
-    /// Also print the program's data: messages of handled exceptions, URL paths and peers of requests, more text of
-    /// malloc blocks
+    /// Also print the program's data: messages of handled exceptions, URL paths and peer addresses of requests,
+    /// more text of malloc blocks
     #[arg(long)]
     show_data: bool,
     /// Show all notes. By default, notes on less than 5 % of the bytes are left out

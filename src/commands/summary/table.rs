@@ -108,7 +108,7 @@ impl Render for SummaryReport {
         }
         let ok = t.size == self.base.size && t.in_core == self.base.in_core;
         doc.line(format!(
-            "check: kinds {} {} base {} bytes ({}); in core {} {} {} bytes",
+            "check: kinds {} {} mapped {} bytes ({}); in core {} {} {} bytes",
             exact(t.size),
             if t.size == self.base.size { "=" } else { "≠" },
             exact(self.base.size),

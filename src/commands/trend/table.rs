@@ -218,7 +218,8 @@ fn growth(row: &SeriesRow) -> String {
         _ => subject(row),
     };
     let counted = row.first_count.zip(row.last_count).filter(|(first, last)| first != last);
-    let counted = counted.map_or_else(String::new, |(first, last)| format!(" ({} → {})", exact(first), exact(last)));
+    let counted =
+        counted.map_or_else(String::new, |(first, last)| format!(" (from {} to {})", exact(first), exact(last)));
     let verb = verb(row);
     let by = match row.per_hour {
         Some(rate) => format!("{} per hour", amount(rate, row.measure)),
@@ -227,7 +228,7 @@ fn growth(row: &SeriesRow) -> String {
     let between = row.per_hour_low.zip(row.per_hour_high).map_or_else(String::new, |(low, high)| {
         format!(" ({} to {})", amount(low, row.measure), amount(high, row.measure))
     });
-    let more = row.gib_more_in.map_or_else(String::new, |time| format!("; 1 GiB in {}", seconds(time)));
+    let more = row.gib_more_in.map_or_else(String::new, |time| format!("; 1 GiB more in {}", seconds(time)));
     let measure = match row.measure {
         Measure::Bytes | Measure::Count => String::new(),
         other => format!(" ({other})"),

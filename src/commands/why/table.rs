@@ -23,7 +23,7 @@ const PATHS: usize = 4;
 fn head(doc: &mut Document<'_>, text: &str, evidence: &str, confidence: Option<Confidence>) {
     doc.line(text);
     let confidence = confidence.map(|confidence| format!(" ({confidence})")).unwrap_or_default();
-    doc.line(format!("Evidence: {evidence}{confidence}"));
+    doc.line(format!("Evidence{confidence}: {evidence}"));
 }
 
 impl Render for WhyReport {

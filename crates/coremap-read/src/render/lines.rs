@@ -112,7 +112,7 @@ pub fn triaged(doc: &mut Document<'_>, finding: &Finding, place: Place) {
     doc.line(String::new());
     doc.titled(format!("{mark}{amount}{}", shorten_generics(&finding.text)), indent);
     let sure = finding.confidence.map_or_else(String::new, |c| format!(" ({})", c.name()));
-    doc.line(format!("{:indent$}Evidence: {}{sure}", "", shorten_generics(&finding.evidence)));
+    doc.line(format!("{:indent$}Evidence{sure}: {}", "", shorten_generics(&finding.evidence)));
     if let Some(command) = &finding.command {
         // The command is copied, so it is never wrapped.
         doc.unwrapped(format!("{:indent$}{command}", ""));

@@ -34,10 +34,10 @@ pub(super) fn large(types: &[TypeRow], size: u64) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "{} in {} on the large object heap{named}. It is collected only with generation 2, and compacted only if the \
-         program requests it.",
-        round(bytes),
+        "{} on the large object heap, {}{named}. This heap is collected only with generation 2, and compacted only if \
+         the program requests it.",
         count(objects, "object"),
+        round(bytes),
     );
     let finding = Finding::new("large-objects", Severity::Info, text, "objects on the large object heap, by type");
     Some(finding.about(bytes).known(Confidence::Exact).more("heapstat --generation loh").within("managed-heap"))
@@ -141,7 +141,7 @@ mod tests {
         ];
         let finding = large(&types, 100 << 20).unwrap_or_default();
         assert_eq!(finding.bytes, Some(24 << 20), "free space is no object");
-        assert!(finding.text.contains("24 MiB in 3 objects on the large"), "{}", finding.text);
+        assert!(finding.text.contains("3 objects on the large object heap, 24 MiB"), "{}", finding.text);
         assert!(finding.text.contains("(Buffer[] 20.00 MiB, Row[] 4.00 MiB)"), "{}", finding.text);
         assert!(large(&types, 1 << 30).is_none(), "2 % of the heap");
         assert!(large(&[row("Row[]", &[("loh", 1, 4 << 20)])], 5 << 20).is_none(), "4 MiB");

@@ -18,7 +18,7 @@ use crate::commands::triage::analysis::buffers;
 use crate::commands::triage::analysis::outside::Outside;
 use crate::commands::triage::analysis::suspects::suspects;
 use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
-use crate::commands::triage::analysis::{Found, biggest, counted, plain};
+use crate::commands::triage::analysis::{Found, biggest, counted, lines, plain};
 use crate::commands::{self, collections, dotnet};
 use crate::map::Confidence;
 use crate::progress::Progress;
@@ -169,9 +169,10 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
         found.findings.push(sentence(text).more("info"));
     } else {
         let text = format!(
-            "{title}: {} in {}{}{}. Largest types: {}.",
+            "{title}: {} in {}{}{}{}. Largest types: {}.",
             round(size),
             counted(objects, "object", "objects"),
+            lines::unwritten(size, share.used),
             if whole { garbage(graph.unreachable.size, size, graph.roots_missing) } else { String::new() },
             free_space(&runtimes, report.free.size),
             biggest(types, TYPES)

@@ -210,6 +210,11 @@ fn undecided(session: &Session<'_>, tally: &Tally, share: &Share) -> u64 {
     share.regions.iter().filter_map(bytes).fold(0, u64::saturating_add)
 }
 
+/// Remark on a size that is larger than the bytes before it, which are the written ones.
+pub(super) fn unwritten(size: u64, written: u64) -> &'static str {
+    if size > written { " (written or not)" } else { "" }
+}
+
 /// Describes what the heaps of one allocator contain, in the figures of `malloc`.
 fn in_use(heaps: &[&ExtentHeap]) -> String {
     let (mut used, mut blocks, mut free, mut extents, mut unknown) = (0_u64, 0_u64, 0_u64, 0_u64, 0_u64);

@@ -7,7 +7,7 @@ use crate::commands::malloc::{self, CategoriesRow, MallocOptions, MallocReport};
 use crate::commands::stacks::{measure, verdict};
 use crate::commands::triage::analysis::budget::Budget;
 use crate::commands::triage::analysis::tally::{Measure, Share, Subject, Tally};
-use crate::commands::triage::analysis::{Found, biggest, counted, plain};
+use crate::commands::triage::analysis::{Found, biggest, counted, lines, plain};
 use crate::map::{Confidence, Kind};
 use crate::native::foreign::FIBER_STACK;
 use crate::native::malloc::{self as heaps, Malloc, UsageSplit};
@@ -117,10 +117,11 @@ fn of_libc(session: &Session<'_>, share: &Share, report: &MallocReport, held: u6
     let total = &report.libc;
     let free = total.free_bytes.saturating_add(total.top);
     let text = format!(
-        "{}: {} used in {}, {} free in {}{}{}.",
+        "{}: {} used in {}{}, {} free in {}{}{}.",
         whose(session.malloc()),
         round(total.used_bytes),
         counted(total.used, "block", "blocks"),
+        lines::unwritten(total.used_bytes, share.used),
         round(free),
         places(session.malloc()),
         in_memory(held, free),

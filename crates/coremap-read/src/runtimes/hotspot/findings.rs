@@ -50,7 +50,7 @@ fn off_heap(hotspot: &HotSpot<'_>, used: &KindBytes) -> Finding {
         rest.iter().take(4).filter(|(b, _)| *b > 0).map(|(bytes, name)| format!("{name} {}", round(*bytes))).collect();
     let max = hotspot.vm().flag("MaxHeapSize").map(|max| format!(" (limit {})", round(max))).unwrap_or_default();
     let text = format!(
-        "{} memory: Java heap {}{max}; everything else but program files {}: {}.",
+        "{} memory: Java heap {}{max}; outside it, without program files, {}: {}.",
         used.measure,
         round(heap),
         round(sum),
