@@ -121,7 +121,7 @@ pub fn with_retained(
         // A concurrent collector moves objects while the program runs, and updates references later.
         let strays = retained.strays.saturating_add(retained.live.stray_roots);
         if strays > 0 {
-            not_read.push(format!("{} that lead to no object", count(strays, "reference")));
+            not_read.push(format!("targets of {}", count(strays, "stray reference")));
         }
         let runtime_roots = RuntimeRoots { roots: &roots.all, runtime, id, stacks: stack_roots(&roots), not_read };
         with(&retained, &mut ObjectNames::new(heap), &runtime_roots);
