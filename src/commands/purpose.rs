@@ -48,8 +48,8 @@ words! {
         Syncblocks = "syncblocks",
         /// Exception objects
         Exceptions = "exceptions",
-        /// All of the above. (Only `coremap dump` omits managed heaps over 256 MiB with all; there, --for all,objects
-        /// keeps them.)
+        /// All of the above. (`coremap dump --for all` omits managed heaps over 256 MiB; --for all,objects keeps
+        /// them.)
         All = "all",
     }
 }

@@ -228,7 +228,7 @@ pub(super) const EXAMPLES: &[Example] = &[
         "show what grows, and how certain it is",
         &[
             ("Verdict", "grows, jumped (one step), unclear, settled (it stopped growing), shrinks, steady"),
-            ("Measure", "rss, written, readable or size of a kind; bytes of objects or blocks"),
+            ("Measure", "rss, written, readable or size (memory); bytes (objects, blocks)"),
         ],
     ),
     example("report", "coremap report -o page.html core", "write a page to read in a browser", &[]),

@@ -19,7 +19,7 @@ pub(super) struct Gcroot {
     /// file (plain or compressed), '-' for standard input, or the PID of a running process
     #[arg(required = true, num_args = 1..=2, value_name = "ADDR CORE")]
     words: Vec<String>,
-    /// Show up to 4,096 paths, one from each root that reaches the object, shortest first. The default is 32
+    /// Show up to 4,096 paths, one from each root that reaches the object, shortest first. Without --all: 32
     #[arg(long, conflicts_with = "type")]
     all: bool,
     /// Show paths to all objects of types whose name matches the regular expression RE, grouped by path

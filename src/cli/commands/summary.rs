@@ -60,7 +60,7 @@ A condition is KIND.COLUMN, an operator (> >= < <= ==) and a limit, e.g. 'stack.
 KIND is a kind of region, such as stack (upper and lower case are the same), or 'total', or 'threads'.
 
 COLUMN is size, in_core, count (of regions) or largest (the largest region; not for total). --zero-fill adds \
-written and zero; --smaps and a running process add rss, pss, private_dirty and swap. For threads it is count.
+written and zero; --smaps and a running process add rss, pss, private_dirty and swap. threads has only count.
 
 The limit is a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the column's total. For \
 largest, a percentage is of the total size.
