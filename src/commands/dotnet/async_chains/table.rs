@@ -78,35 +78,78 @@ impl Render for AsyncReport {
     }
 }
 
+/// Indentation of what follows the methods of a chain.
+const INDENT: usize = 6;
+
+/// Maximum length of the methods of a chain on one line.
+const MAX_LINE: usize = 100;
+
 fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
     doc.line("");
-    // "nothing: " gives a reason, not something to wait for.
-    let head = match chain.awaiting.strip_prefix("nothing: ") {
-        Some(why) => format!("{} × {why}", exact(chain.count)),
-        None => {
-            let wait = if chain.count == 1 { "waits" } else { "wait" };
-            let objects = match (chain.roots, chain.awaited.or(chain.frames.first().map(|f| f.object))) {
-                (0 | 1, first) => first.map(|object| format!(" at {object}")).unwrap_or_default(),
-                (roots, _) => format!(" ({} different objects)", exact(roots)),
-            };
-            format!("{} × {wait} for {}{objects}", exact(chain.count), chain.awaiting)
-        }
-    };
-    doc.line(head);
-    let more = chain.frames.len().saturating_sub(MAX_SHOWN);
-    let tail = chain.frames.len().saturating_sub(MAX_SHOWN / 2);
-    for (i, frame) in chain.frames.iter().enumerate() {
+    // Before the first method is the awaited object, and what stands between both.
+    let methods = chain.frames.iter().position(|f| f.kind == AsyncPart::Method).unwrap_or(0);
+    let (before, steps) = chain.frames.split_at(methods);
+    methods_of(doc, chain, steps);
+    doc.titled(format!("{:INDENT$}{}", "", wait(chain, before)), INDENT + 2);
+    doc.titled(format!("{:INDENT$}{}", "", end(chain)), INDENT + 2);
+}
+
+/// Shows the methods, innermost first: on one line if they fit and have no variables to show.
+fn methods_of(doc: &mut Document<'_>, chain: &AsyncChainRow, steps: &[AsyncFrameRow]) {
+    let count = exact(chain.count);
+    let mut file: Option<&str> = None;
+    let mut all = Vec::new();
+    for step in steps {
+        let own = step.file.as_deref();
+        all.push((line(step, own == file), locals(step)));
+        file = own.or(file);
+    }
+    let joined = all.iter().map(|(text, _)| text.as_str()).collect::<Vec<_>>().join(" ← ");
+    if all.iter().all(|(_, locals)| locals.is_none()) && joined.chars().count() <= MAX_LINE {
+        doc.titled(format!("{count} × {joined}"), INDENT);
+        return;
+    }
+    let more = all.len().saturating_sub(MAX_SHOWN);
+    let tail = all.len().saturating_sub(MAX_SHOWN / 2);
+    for (i, (text, locals)) in all.iter().enumerate() {
         if more > 0 && i == MAX_SHOWN / 2 {
-            doc.line(format!("    … {} more …", exact(more as u64)));
+            doc.line(format!("{:INDENT$}  … {} more …", "", exact(more as u64)));
         }
-        if more == 0 || i < MAX_SHOWN / 2 || i >= tail {
-            doc.titled(format!("    {}", line(frame)), 6);
-            if let Some(locals) = locals(frame) {
-                let whose = if chain.count > 1 { "of the first: " } else { "" };
-                doc.titled(format!("        {whose}{locals}"), 10);
-            }
+        if more > 0 && (MAX_SHOWN / 2..tail).contains(&i) {
+            continue;
+        }
+        match i {
+            0 => doc.titled(format!("{count} × {text}"), INDENT),
+            _ => doc.titled(format!("{:INDENT$}  ← {text}", ""), INDENT + 4),
+        }
+        if let Some(locals) = locals {
+            let whose = if chain.count > 1 { "in the first: " } else { "" };
+            doc.titled(format!("{:INDENT$}      {whose}{locals}", ""), INDENT + 8);
         }
     }
+}
+
+/// What the chains wait for. `before`: the awaited object, and what is between it and the first method.
+fn wait(chain: &AsyncChainRow, before: &[AsyncFrameRow]) -> String {
+    // "nothing: " gives a reason, not something to wait for.
+    if let Some(why) = chain.awaiting.strip_prefix("nothing: ") {
+        return why.to_owned();
+    }
+    let objects = match (chain.roots, chain.awaited.or(chain.frames.first().map(|f| f.object))) {
+        (0 | 1, first) => first.map(|object| format!(" at {object}")).unwrap_or_default(),
+        (roots, _) => format!(" ({} different objects)", exact(roots)),
+    };
+    let article = if chain.awaiting.starts_with(SOURCE) { "a " } else { "" };
+    let between: Vec<String> = before.iter().skip(1).map(|step| line(step, true)).collect();
+    let through = if between.is_empty() { String::new() } else { format!(", through {}", between.join(", ")) };
+    format!("waits for {article}{}{objects}{through}", chain.awaiting)
+}
+
+/// The source of a task that code completes.
+const SOURCE: &str = "TaskCompletionSource";
+
+/// What follows the last method, with the last object of some of the chains.
+fn end(chain: &AsyncChainRow) -> String {
     let mut different: Vec<Addr> = Vec::new();
     for object in &chain.objects {
         if !different.contains(object) {
@@ -128,7 +171,7 @@ fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
         (AsyncEnd::Other, Some(kind)) => format!("then continues with a {kind}"),
         _ => "nothing awaits it".to_owned(),
     };
-    doc.line(format!("  ~ {who}: {}{more}", objects.join(" ")));
+    format!("{who}: {}{more}", objects.join(" "))
 }
 
 /// Maximum number of variables shown per method.
@@ -152,8 +195,9 @@ fn locals(frame: &AsyncFrameRow) -> Option<String> {
     (!shown.is_empty()).then(|| shown.join(", "))
 }
 
-/// Describes one element of a chain.
-fn line(frame: &AsyncFrameRow) -> String {
+/// Describes one element of a chain: the method without its parameters, and its place. `same`: whether the line is of
+/// the file that was named before.
+fn line(frame: &AsyncFrameRow, same: bool) -> String {
     let state = match frame.state {
         Some(-1) => " (running)".to_owned(),
         Some(n) => format!(" (await {n})"),
@@ -162,13 +206,25 @@ fn line(frame: &AsyncFrameRow) -> String {
     match (frame.kind, &frame.method) {
         (AsyncPart::Method, Some(method)) => {
             let place = match (&frame.file, frame.line) {
-                (Some(file), Some(line)) => format!(" [{} @ {line}]", file.shown()),
-                _ => String::new(),
+                (Some(_), Some(line)) if same => format!(":{line}"),
+                (Some(file), Some(line)) => format!(" ({}:{line})", file_name(&file.shown())),
+                _ => state,
             };
-            format!("{method}{state}{place}")
+            format!("{}{place}", without_parameters(method))
         }
         (AsyncPart::Method, None) => format!("{}{state}", frame.r#type.shown()),
         (_, Some(method)) => format!("{} of {method}", frame.r#type.shown()),
         _ => frame.r#type.shown(),
     }
+}
+
+/// The name of a file without its folders, those of another system too.
+fn file_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+/// A method's name without its list of parameters. A method without a name is a token in parentheses, which stays.
+fn without_parameters(method: &str) -> &str {
+    let name = method.strip_suffix(')').and_then(|rest| Some(rest.split_once('(')?.0));
+    name.filter(|name| !name.is_empty() && !name.ends_with('.')).unwrap_or(method)
 }
