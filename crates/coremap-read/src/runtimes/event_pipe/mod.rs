@@ -9,7 +9,7 @@
 //! buffers as it counts, and each of them names the thread of the list (src/native/eventpipe: ep-buffer.h,
 //! ep-buffer-manager.h).
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use crate::addr::{Addr, AddrRange, PAGE, WORD};
 use crate::image::ModuleKind;
@@ -32,6 +32,9 @@ const NODE: usize = 16;
 
 /// Words read of a thread. It begins with a pointer for each of 64 sessions.
 const THREAD: usize = 96;
+
+/// Maximum number of possible managers that wait to be read: 2 MiB.
+const BATCH: usize = 1 << 18;
 
 /// Buffers that one thread filled for one session.
 struct List {
@@ -64,19 +67,13 @@ pub(crate) fn find(process: &Process, module: usize) -> Vec<EventSession> {
     for (_, words) in image.writable_words(search.memory) {
         sessions.extend(words.into_iter().map(Addr::new).filter(|&word| search.may_be_struct(word)));
     }
+    let managers = search.managers(&sessions);
     let mut out: Vec<EventSession> = Vec::new();
-    // Many structures lead to the same ones, few of which have sizes like a manager's.
-    let mut others: HashSet<Addr> = HashSet::new();
+    let mut pages = OnePage::default();
     for session in sessions {
-        for manager in search.words(session, SESSION) {
-            if manager == session || others.contains(&manager) {
-                continue;
-            }
+        for manager in pages.words(search.memory, session, SESSION) {
+            let Some(&sizes) = managers.get(&manager).filter(|_| manager != session) else { continue };
             let known = |found: &EventSession| found.manager == manager;
-            let Some(sizes) = search.sizes(manager) else {
-                others.insert(manager);
-                continue;
-            };
             let Some((size, limit)) = search.of_session(session, manager, sizes).filter(|_| !out.iter().any(known))
             else {
                 continue;
@@ -117,29 +114,37 @@ pub(crate) fn claim(sessions: &[EventSession], out: &mut Sink<'_>) {
 impl Search<'_> {
     /// Returns up to `count` words from `at` on.
     fn words(&self, at: Addr, count: usize) -> Vec<Addr> {
-        let len = self.memory.readable(at, (count as u64).saturating_mul(WORD));
-        let bytes = self.memory.look(at, len as usize).unwrap_or_default();
-        bytes.as_chunks::<8>().0.iter().map(|word| Addr::new(u64::from_le_bytes(*word))).collect()
+        words(self.memory, at, count)
+    }
+
+    /// Finds the structures that the sessions point to and that have the sizes of a buffer manager. Few have.
+    ///
+    /// Many sessions lead to the same structures. So each is read once a batch, by address, a page at a time.
+    fn managers(&self, sessions: &BTreeSet<Addr>) -> HashMap<Addr, (u64, u64)> {
+        let mut out = HashMap::new();
+        let (mut of_sessions, mut of_managers) = (OnePage::default(), OnePage::default());
+        let mut batch: Vec<Addr> = Vec::new();
+        let mut sessions = sessions.iter().peekable();
+        while let Some(&session) = sessions.next() {
+            let words = of_sessions.words(self.memory, session, SESSION);
+            batch.extend(words.into_iter().filter(|word| !word.is_null() && word.is_aligned(WORD)));
+            if batch.len() < BATCH && sessions.peek().is_some() {
+                continue;
+            }
+            batch.sort_unstable();
+            batch.dedup();
+            for manager in batch.drain(..).filter(|&word| self.may_be_struct(word)) {
+                let found = sizes(&of_managers.words(self.memory, manager, NODE));
+                out.extend(found.map(|sizes| (manager, sizes)));
+            }
+        }
+        out
     }
 
     /// Whether `at` is an address that an allocator could return: aligned, and in writable memory outside the module.
     fn may_be_struct(&self, at: Addr) -> bool {
         let is_writable = || self.base.at(at).is_some_and(|entry| entry.perms.is_some_and(|perms| perms.write));
         !at.is_null() && at.is_aligned(WORD) && !self.module.contains(at) && is_writable()
-    }
-
-    /// Returns the bytes of all buffers and their limit, if `manager` may be a buffer manager.
-    fn sizes(&self, manager: Addr) -> Option<(u64, u64)> {
-        if !self.may_be_struct(manager) {
-            return None;
-        }
-        let words = self.words(manager, NODE);
-        let (is_page, longest) = (|word: &Addr| word.is_aligned(PAGE), limits::MAX_RUNTIME_RANGE);
-        words.windows(2).find_map(|pair| {
-            let [size, limit] = pair else { return None };
-            let fits = !size.is_null() && size <= limit && limit.get() <= longest && is_page(size) && is_page(limit);
-            fits.then(|| (size.get(), limit.get()))
-        })
     }
 
     /// Returns the sizes if `manager` is the buffer manager of `session`: it points back.
@@ -221,5 +226,47 @@ impl Search<'_> {
         let (i, found) = words.iter().enumerate().find(|(_, word)| tids.contains(&word.get()))?;
         self.memory.keep(at.saturating_add(WORD * i as u64), WORD);
         u32::try_from(found.get()).ok()
+    }
+}
+
+/// Returns up to `count` words from `at` on.
+fn words(memory: &dyn Memory, at: Addr, count: usize) -> Vec<Addr> {
+    let len = memory.readable(at, (count as u64).saturating_mul(WORD));
+    to_words(&memory.look(at, len as usize).unwrap_or_default())
+}
+
+fn to_words(bytes: &[u8]) -> Vec<Addr> {
+    bytes.as_chunks::<8>().0.iter().map(|word| Addr::new(u64::from_le_bytes(*word))).collect()
+}
+
+/// Returns the bytes of all buffers and their limit, if a buffer manager may begin with `words`.
+fn sizes(words: &[Addr]) -> Option<(u64, u64)> {
+    let (is_page, longest) = (|word: &Addr| word.is_aligned(PAGE), limits::MAX_RUNTIME_RANGE);
+    words.windows(2).find_map(|pair| {
+        let [size, limit] = pair else { return None };
+        let fits = !size.is_null() && size <= limit && limit.get() <= longest && is_page(size) && is_page(limit);
+        fits.then(|| (size.get(), limit.get()))
+    })
+}
+
+/// The page that was read last. Structures are read by address, and many are on one page.
+#[derive(Default)]
+struct OnePage {
+    start: Addr,
+    bytes: Vec<u8>,
+}
+
+impl OnePage {
+    /// Returns up to `count` words from `at` on.
+    fn words(&mut self, memory: &dyn Memory, at: Addr, count: usize) -> Vec<Addr> {
+        let start = at.align_down(PAGE);
+        if self.start != start || self.bytes.is_empty() {
+            let len = memory.readable(start, PAGE) as usize;
+            *self = OnePage { start, bytes: memory.look(start, len).unwrap_or_default() };
+        }
+        let from = at.since(start) as usize;
+        let within = self.bytes.get(from..from.saturating_add(count.saturating_mul(WORD as usize)));
+        // The others end on the next page.
+        within.map_or_else(|| words(memory, at, count), to_words)
     }
 }
