@@ -30,6 +30,10 @@ const SESSION: usize = 64;
 /// Words read of a buffer manager, and of each structure that it leads to.
 const NODE: usize = 16;
 
+/// Maximum number of pointers from a manager to its first list of buffers: list of threads, its first node, the thread's
+/// state, the list of buffers; and two more for other versions.
+const LINKS: usize = 6;
+
 /// Words read of a thread. It begins with a pointer for each of 64 sessions.
 const THREAD: usize = 96;
 
@@ -68,16 +72,20 @@ pub(crate) fn find(process: &Process, module: usize) -> Vec<EventSession> {
         sessions.extend(words.into_iter().map(Addr::new).filter(|&word| search.may_be_struct(word)));
     }
     let managers = search.managers(&sessions);
-    let mut out: Vec<EventSession> = Vec::new();
+    let mut pairs: Vec<(Addr, Addr, (u64, u64))> = Vec::new();
     let mut pages = OnePage::default();
     for session in sessions {
-        for manager in pages.words(search.memory, session, SESSION) {
-            let Some(&sizes) = managers.get(&manager).filter(|_| manager != session) else { continue };
-            let known = |found: &EventSession| found.manager == manager;
-            let Some((size, limit)) = search.of_session(session, manager, sizes).filter(|_| !out.iter().any(known))
-            else {
-                continue;
-            };
+        let words = pages.words(search.memory, session, SESSION);
+        let sized = words.into_iter().filter_map(|word| Some((word, *managers.get(&word)?)));
+        let fits = |&(manager, _): &(Addr, _)| manager != session && search.points_back(session, manager);
+        pairs.extend(sized.filter(fits).map(|(manager, sizes)| (session, manager, sizes)));
+    }
+    let managers = search.with_lists(pairs.iter().map(|(_, manager, _)| *manager).collect());
+    let mut out: Vec<EventSession> = Vec::new();
+    for (session, manager, (size, limit)) in pairs {
+        if managers.contains(&manager) && !out.iter().any(|found| found.manager == manager) {
+            search.memory.keep(manager, NODE as u64 * WORD);
+            search.memory.keep(session, SESSION as u64 * WORD);
             let lists = search.lists(manager, size);
             if lists.is_empty() {
                 continue;
@@ -147,13 +155,35 @@ impl Search<'_> {
         !at.is_null() && at.is_aligned(WORD) && !self.module.contains(at) && is_writable()
     }
 
-    /// Returns the sizes if `manager` is the buffer manager of `session`: it points back.
-    fn of_session(&self, session: Addr, manager: Addr, sizes: (u64, u64)) -> Option<(u64, u64)> {
-        self.words(manager, NODE).contains(&session).then(|| {
-            self.memory.keep(manager, NODE as u64 * WORD);
-            self.memory.keep(session, SESSION as u64 * WORD);
-            sizes
-        })
+    /// Whether a manager has a pointer to the session that points to it.
+    fn points_back(&self, session: Addr, manager: Addr) -> bool {
+        self.words(manager, NODE).contains(&session)
+    }
+
+    /// Returns those managers of which a list of buffers is near. Many other structures have two sizes and a pointer back,
+    /// and lead to all of the heap.
+    fn with_lists(&self, managers: HashSet<Addr>) -> HashSet<Addr> {
+        let mut out = HashSet::new();
+        let limit = limits::MAX_EVENT_STRUCTS.saturating_mul(managers.len());
+        let mut seen = managers.clone();
+        let mut level: Vec<Addr> = managers.iter().copied().collect();
+        for link in 0..=LINKS {
+            let mut next = Vec::new();
+            for at in level {
+                let words = self.words(at, NODE);
+                for (i, &word) in words.iter().enumerate() {
+                    let manager = words.get(i + 1).filter(|&word| managers.contains(word) && !out.contains(word));
+                    let list =
+                        |&manager: &Addr| self.list(at.saturating_add(WORD * i as u64), manager).map(|_| manager);
+                    out.extend(manager.and_then(list));
+                    if link < LINKS && seen.len() < limit && self.may_be_struct(word) && seen.insert(word) {
+                        next.push(word);
+                    }
+                }
+            }
+            level = next;
+        }
+        out
     }
 
     /// Searches the structures that the manager leads to for lists of its buffers. Ends when they have `size` bytes.
