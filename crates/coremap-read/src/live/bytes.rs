@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
@@ -110,6 +110,8 @@ pub(super) struct Bytes {
     at_copy: OnceLock<PagesAtCopy>,
     /// A copy of the process that is read in its place.
     snapshot: OnceLock<Source>,
+    /// Whether that copy was ended. Another process may get its ID.
+    is_snapshot_over: AtomicBool,
 }
 
 /// A process whose memory is read.
@@ -161,8 +163,8 @@ impl Bytes {
     pub(super) fn new(pid: u32, mem: File, pagemap: Option<File>, parts: Vec<MappedPart>) -> Bytes {
         let cached = (0..CACHED_PAGES).map(|_| Mutex::new(None)).collect();
         let states_cache = (0..CACHED_STRETCHES).map(|_| Mutex::new(None)).collect();
-        let (at_copy, snapshot) = Default::default();
-        Bytes { pid, mem, pagemap, parts, cached, states_cache, fetched: AtomicU64::new(0), at_copy, snapshot }
+        let (fetched, at_copy, snapshot, is_snapshot_over) = Default::default();
+        Bytes { pid, mem, pagemap, parts, cached, states_cache, fetched, at_copy, snapshot, is_snapshot_over }
     }
 
     /// Total length in bytes.
@@ -197,6 +199,11 @@ impl Bytes {
     pub(super) fn set_snapshot(&self, copy: Source, pages: PagesAtCopy) {
         let _ = self.snapshot.set(copy);
         self.set_copied(pages);
+    }
+
+    /// Notes that the copy of the process is about to end. From now on, nothing is read from it.
+    pub(super) fn end_snapshot(&self) {
+        self.is_snapshot_over.store(true, Ordering::Relaxed);
     }
 
     /// Process ID and memory to read.
@@ -329,6 +336,9 @@ impl Bytes {
     }
 
     fn read_memory(&self, addr: Addr, out: &mut [u8]) -> bool {
+        if self.is_snapshot_over.load(Ordering::Relaxed) {
+            return false;
+        }
         self.fetched.fetch_add(out.len() as u64, Ordering::Relaxed);
         // Twice as fast as /proc/PID/mem, but it can't read memory without read access.
         let (pid, mem) = self.source();

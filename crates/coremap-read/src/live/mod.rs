@@ -137,8 +137,8 @@ pub(crate) struct Live {
     resumed: Arc<AtomicBool>,
     /// Whether [`Target::release`] waits for [`Target::finish`].
     pinned: AtomicBool,
-    /// The copy that is read in place of the process. Ended when this is dropped.
-    snapshot: Option<Arc<Snapshot>>,
+    /// The copy that is read in place of the process, until the answer is made.
+    snapshot: Mutex<Option<Arc<Snapshot>>>,
 }
 
 impl Live {
@@ -167,7 +167,7 @@ impl Live {
             pinned,
             notes: None,
             files: None,
-            snapshot: None,
+            snapshot: Mutex::default(),
         }
     }
 
@@ -274,6 +274,12 @@ impl Target for Live {
 
     fn finish(&self) -> Option<StopReport> {
         self.end();
+        // Before the answer is written: its reader may take long.
+        let snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if snapshot.is_some() {
+            self.bytes.end_snapshot();
+        }
+        drop(snapshot);
         let summary = self.summary.get();
         Some(StopReport {
             lasted: summary.map_or(Duration::ZERO, |summary| summary.lasted),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::addr::{Addr, AddrRange};
@@ -164,7 +164,7 @@ impl Live {
         if !self.read_and_resume(source) {
             return Err(NoSnapshot::Shared);
         }
-        self.snapshot = Some(snapshot);
+        self.snapshot = Mutex::new(Some(snapshot));
         Ok(())
     }
 }

@@ -150,12 +150,13 @@ pub(super) fn run(mut link: UnixStream, plan: &Plan) -> ! {
     calls::detach_from_parent(link.as_raw_fd());
     let target = pidfd(plan.pid);
     let mut copy = Copied::default();
+    let mut is_asked = false;
     match hold(plan) {
         Ok(held) => {
             let is_sent = link.write_all(&Answer::Done(held.tid).encode(Some(&held.state))).is_ok();
             if is_sent {
                 let left = || plan.max_stop.map(|limit| limit.saturating_sub(began.elapsed()));
-                serve(&mut link, plan, held, left, &mut copy);
+                is_asked = serve(&mut link, plan, held, left, &mut copy);
             } else {
                 held.release();
             }
@@ -165,12 +166,12 @@ pub(super) fn run(mut link: UnixStream, plan: &Plan) -> ! {
         }
     }
     if let Some(pid) = copy.pid {
-        let wanted = await_end(&mut link, target.as_ref());
+        is_asked = is_asked || await_end(&mut link, target.as_ref());
         calls::kill(pid);
         copy.reap(plan);
-        if wanted {
-            let _ = link.write_all(&Answer::Done(0).encode(None));
-        }
+    }
+    if is_asked {
+        let _ = link.write_all(&Answer::Done(0).encode(None));
     }
     calls::exit()
 }
@@ -180,31 +181,44 @@ fn pidfd(pid: u32) -> Option<OwnedFd> {
     rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
 }
 
-/// Carries out orders until the thread is resumed.
-fn serve(link: &mut UnixStream, plan: &Plan, held: Held, left: impl Fn() -> Option<Duration>, copy: &mut Copied) {
+/// Carries out orders until the thread is resumed. Returns whether coremap asked for the end, and waits for an answer.
+fn serve(
+    link: &mut UnixStream,
+    plan: &Plan,
+    held: Held,
+    left: impl Fn() -> Option<Duration>,
+    copy: &mut Copied,
+) -> bool {
     loop {
         let millis = left().map_or(-1, |left| i32::try_from(left.as_millis()).unwrap_or(i32::MAX));
         if calls::await_input(link, None, millis) == Awaited::Nothing {
             // The time is over, or the wait failed.
             if left().is_some_and(|left| left.is_zero()) {
-                return held.release();
+                held.release();
+                return false;
             }
             continue;
         }
         let mut word = [0];
         if link.read_exact(&mut word).is_err() {
-            return held.release();
+            held.release();
+            return false;
         }
         let answer = match word {
             [order::CLONE] => held.clone_process(plan.instruction, copy),
+            [order::END] => {
+                held.release();
+                return true;
+            }
             _ => {
                 held.release();
                 let _ = link.write_all(&Answer::Done(0).encode(None));
-                return;
+                return false;
             }
         };
         if link.write_all(&answer.encode(None)).is_err() {
-            return held.release();
+            held.release();
+            return false;
         }
     }
 }

@@ -225,3 +225,53 @@ fn is_filtered(pid: u32, tids: &[u32]) -> bool {
         status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() != "0"))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::ptrace::MAX_REGISTERS;
+    use crate::targets::residence::StatusFigures;
+
+    #[test]
+    fn answers_arrive_as_they_were_sent() {
+        let mut state = State { count: 3, more: [5, 6], ..State::EMPTY };
+        state.words.iter_mut().zip(7..).for_each(|(word, value)| *word = value);
+        for answer in [Answer::Done(u32::MAX), Answer::NoThread, Answer::Filtered, Answer::Failed(libc::EAGAIN)] {
+            let (decoded, registers) = Answer::decode(&answer.encode(Some(&state)));
+            assert_eq!((decoded, registers.get(), registers.more), (answer, state.get(), state.more));
+        }
+    }
+
+    #[test]
+    fn a_call_has_its_registers_and_nothing_is_repeated() {
+        let state = State { count: MAX_REGISTERS, words: [u64::MAX >> 1; MAX_REGISTERS], ..State::EMPTY };
+        let call = state.for_call(0x1000, MACHINE.wait4, &[1, 2, 3, 4, 5, 6]);
+        let mut changed = state.get().iter().zip(call.get()).filter(|(a, b)| a != b).count();
+        // The arguments, the number, the address, the flags, and the call that was interrupted.
+        changed -= usize::from(state.is_in_call().is_some());
+        assert_eq!(changed, 9);
+        assert_ne!(call.is_in_call(), Some(true));
+    }
+
+    #[test]
+    fn what_could_harm_is_refused() {
+        let gib = 1 << 30;
+        let status =
+            StatusFigures { rss_anon: Some(16 * gib), page_tables: Some(32 << 20), ..StatusFigures::default() };
+        let cgroup = |current, file| CgroupFigures {
+            max: Some(20 * gib),
+            current: Some(current),
+            file: Some(file),
+            shmem: Some(gib),
+            ..CgroupFigures::default()
+        };
+        let of = |cgroup| Residence { status, cgroup, ..Residence::default() };
+        assert!(check(&of(None), 2 * gib).is_ok());
+        assert!(matches!(check(&of(None), gib), Err(NoSnapshot::Memory { limit: "memory of the machine", .. })));
+        assert!(check(&of(Some(cgroup(18 * gib, gib))), 64 * gib).is_ok());
+        let refused = check(&of(Some(cgroup(19 * gib, gib))), 64 * gib);
+        assert!(refused.is_err_and(|why| why.to_string().contains("limit of its control group")));
+        // Its cache can be dropped, but not its shared memory.
+        assert!(check(&of(Some(cgroup(19 * gib, 3 * gib))), 64 * gib).is_ok());
+    }
+}
