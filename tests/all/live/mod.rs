@@ -4,6 +4,7 @@ mod blocked;
 mod copied;
 mod files;
 mod resident;
+mod snapshot;
 mod states;
 
 use std::process::{Command, Stdio};

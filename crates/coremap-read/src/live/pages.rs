@@ -103,10 +103,18 @@ fn populated(pagemap: &File, range: AddrRange) -> Vec<AddrRange> {
         };
         for run in regions.iter().take(count).filter_map(|region| region.range().intersect(&whole)) {
             match runs.last_mut() {
-                Some(last) if run.start.since(last.end) / page() <= STRETCH_PAGES as u64 => last.end = run.end,
+                Some(last) if run.start.since(last.end) / page() <= STRETCH_PAGES as u64 => {
+                    last.end = last.end.max(run.end);
+                }
                 _ => runs.push(run),
             }
         }
+        if count < regions.len() {
+            break;
+        }
+        // The kernel works in steps of 512 runs. If it reaches the end of the range in the second step or later, it
+        // reports the end of the step before (6.18), and would find the same runs again.
+        let end = runs.last().map_or(end, |last| end.max(last.end));
         // Without progress, the loop would not end.
         if end <= at {
             return vec![whole];
@@ -143,6 +151,23 @@ mod tests {
             // Three pages. They may be huge pages.
             let bytes: u64 = runs.iter().map(AddrRange::len).sum();
             assert!(runs.len() == 3 && bytes <= 3 * (32 << 20), "{runs:?}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn more_runs_than_one_call_finds_are_found_once() -> std::io::Result<()> {
+        let (len, pagemap) = (1_usize << 38, File::open("/proc/self/pagemap")?);
+        // The number of runs that the kernel finds in one step, the number that it is asked for, and others.
+        for count in [511, 512, 513, 1023, 1024, 1025, 1536, 3072, 3073] {
+            let mut map = memmap2::MmapOptions::new().len(len).no_reserve_swap().map_anon()?;
+            let start = Addr::new(map.as_ptr() as u64);
+            let step = len / count / (64 << 10) * (64 << 10);
+            (0..count).for_each(|number| map[number * step] = 1);
+            let runs = populated(&pagemap, AddrRange::sized(start, len as u64));
+            assert!(runs.is_sorted_by(|a, b| a.end < b.start), "{count}");
+            let covered = |at: usize| runs.iter().any(|run| run.contains(start.saturating_add(at as u64)));
+            assert!((0..count).all(|number| covered(number * step)), "{count}");
         }
         Ok(())
     }

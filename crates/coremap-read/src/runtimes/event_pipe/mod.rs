@@ -9,7 +9,7 @@
 //! buffers as it counts, and each of them names the thread of the list (src/native/eventpipe: ep-buffer.h,
 //! ep-buffer-manager.h).
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use crate::addr::{Addr, AddrRange, PAGE, WORD};
 use crate::image::ModuleKind;
@@ -30,8 +30,15 @@ const SESSION: usize = 64;
 /// Words read of a buffer manager, and of each structure that it leads to.
 const NODE: usize = 16;
 
+/// Maximum number of pointers from a manager to its first list of buffers: list of threads, its first node, the thread's
+/// state, the list of buffers; and two more for other versions.
+const LINKS: usize = 6;
+
 /// Words read of a thread. It begins with a pointer for each of 64 sessions.
 const THREAD: usize = 96;
+
+/// Maximum number of possible managers that wait to be read: 2 MiB.
+const BATCH: usize = 1 << 18;
 
 /// Buffers that one thread filled for one session.
 struct List {
@@ -64,23 +71,21 @@ pub(crate) fn find(process: &Process, module: usize) -> Vec<EventSession> {
     for (_, words) in image.writable_words(search.memory) {
         sessions.extend(words.into_iter().map(Addr::new).filter(|&word| search.may_be_struct(word)));
     }
-    let mut out: Vec<EventSession> = Vec::new();
-    // Many structures lead to the same ones, few of which have sizes like a manager's.
-    let mut others: HashSet<Addr> = HashSet::new();
+    let managers = search.managers(&sessions);
+    let mut pairs: Vec<(Addr, Addr, (u64, u64))> = Vec::new();
+    let mut pages = OnePage::default();
     for session in sessions {
-        for manager in search.words(session, SESSION) {
-            if manager == session || others.contains(&manager) {
-                continue;
-            }
-            let known = |found: &EventSession| found.manager == manager;
-            let Some(sizes) = search.sizes(manager) else {
-                others.insert(manager);
-                continue;
-            };
-            let Some((size, limit)) = search.of_session(session, manager, sizes).filter(|_| !out.iter().any(known))
-            else {
-                continue;
-            };
+        let words = pages.words(search.memory, session, SESSION);
+        let sized = words.into_iter().filter_map(|word| Some((word, *managers.get(&word)?)));
+        let fits = |&(manager, _): &(Addr, _)| manager != session && search.points_back(session, manager);
+        pairs.extend(sized.filter(fits).map(|(manager, sizes)| (session, manager, sizes)));
+    }
+    let managers = search.with_lists(pairs.iter().map(|(_, manager, _)| *manager).collect());
+    let mut out: Vec<EventSession> = Vec::new();
+    for (session, manager, (size, limit)) in pairs {
+        if managers.contains(&manager) && !out.iter().any(|found| found.manager == manager) {
+            search.memory.keep(manager, NODE as u64 * WORD);
+            search.memory.keep(session, SESSION as u64 * WORD);
             let lists = search.lists(manager, size);
             if lists.is_empty() {
                 continue;
@@ -117,9 +122,31 @@ pub(crate) fn claim(sessions: &[EventSession], out: &mut Sink<'_>) {
 impl Search<'_> {
     /// Returns up to `count` words from `at` on.
     fn words(&self, at: Addr, count: usize) -> Vec<Addr> {
-        let len = self.memory.readable(at, (count as u64).saturating_mul(WORD));
-        let bytes = self.memory.look(at, len as usize).unwrap_or_default();
-        bytes.as_chunks::<8>().0.iter().map(|word| Addr::new(u64::from_le_bytes(*word))).collect()
+        words(self.memory, at, count)
+    }
+
+    /// Finds the structures that the sessions point to and that have the sizes of a buffer manager. Few have.
+    ///
+    /// Many sessions lead to the same structures. So each is read once a batch, by address, a page at a time.
+    fn managers(&self, sessions: &BTreeSet<Addr>) -> HashMap<Addr, (u64, u64)> {
+        let mut out = HashMap::new();
+        let (mut of_sessions, mut of_managers) = (OnePage::default(), OnePage::default());
+        let mut batch: Vec<Addr> = Vec::new();
+        let mut sessions = sessions.iter().peekable();
+        while let Some(&session) = sessions.next() {
+            let words = of_sessions.words(self.memory, session, SESSION);
+            batch.extend(words.into_iter().filter(|word| !word.is_null() && word.is_aligned(WORD)));
+            if batch.len() < BATCH && sessions.peek().is_some() {
+                continue;
+            }
+            batch.sort_unstable();
+            batch.dedup();
+            for manager in batch.drain(..).filter(|&word| self.may_be_struct(word)) {
+                let found = sizes(&of_managers.words(self.memory, manager, NODE));
+                out.extend(found.map(|sizes| (manager, sizes)));
+            }
+        }
+        out
     }
 
     /// Whether `at` is an address that an allocator could return: aligned, and in writable memory outside the module.
@@ -128,27 +155,35 @@ impl Search<'_> {
         !at.is_null() && at.is_aligned(WORD) && !self.module.contains(at) && is_writable()
     }
 
-    /// Returns the bytes of all buffers and their limit, if `manager` may be a buffer manager.
-    fn sizes(&self, manager: Addr) -> Option<(u64, u64)> {
-        if !self.may_be_struct(manager) {
-            return None;
-        }
-        let words = self.words(manager, NODE);
-        let (is_page, longest) = (|word: &Addr| word.is_aligned(PAGE), limits::MAX_RUNTIME_RANGE);
-        words.windows(2).find_map(|pair| {
-            let [size, limit] = pair else { return None };
-            let fits = !size.is_null() && size <= limit && limit.get() <= longest && is_page(size) && is_page(limit);
-            fits.then(|| (size.get(), limit.get()))
-        })
+    /// Whether a manager has a pointer to the session that points to it.
+    fn points_back(&self, session: Addr, manager: Addr) -> bool {
+        self.words(manager, NODE).contains(&session)
     }
 
-    /// Returns the sizes if `manager` is the buffer manager of `session`: it points back.
-    fn of_session(&self, session: Addr, manager: Addr, sizes: (u64, u64)) -> Option<(u64, u64)> {
-        self.words(manager, NODE).contains(&session).then(|| {
-            self.memory.keep(manager, NODE as u64 * WORD);
-            self.memory.keep(session, SESSION as u64 * WORD);
-            sizes
-        })
+    /// Returns those managers of which a list of buffers is near. Many other structures have two sizes and a pointer back,
+    /// and lead to all of the heap.
+    fn with_lists(&self, managers: HashSet<Addr>) -> HashSet<Addr> {
+        let mut out = HashSet::new();
+        let limit = limits::MAX_EVENT_STRUCTS.saturating_mul(managers.len());
+        let mut seen = managers.clone();
+        let mut level: Vec<Addr> = managers.iter().copied().collect();
+        for link in 0..=LINKS {
+            let mut next = Vec::new();
+            for at in level {
+                let words = self.words(at, NODE);
+                for (i, &word) in words.iter().enumerate() {
+                    let manager = words.get(i + 1).filter(|&word| managers.contains(word) && !out.contains(word));
+                    let list =
+                        |&manager: &Addr| self.list(at.saturating_add(WORD * i as u64), manager).map(|_| manager);
+                    out.extend(manager.and_then(list));
+                    if link < LINKS && seen.len() < limit && self.may_be_struct(word) && seen.insert(word) {
+                        next.push(word);
+                    }
+                }
+            }
+            level = next;
+        }
+        out
     }
 
     /// Searches the structures that the manager leads to for lists of its buffers. Ends when they have `size` bytes.
@@ -221,5 +256,47 @@ impl Search<'_> {
         let (i, found) = words.iter().enumerate().find(|(_, word)| tids.contains(&word.get()))?;
         self.memory.keep(at.saturating_add(WORD * i as u64), WORD);
         u32::try_from(found.get()).ok()
+    }
+}
+
+/// Returns up to `count` words from `at` on.
+fn words(memory: &dyn Memory, at: Addr, count: usize) -> Vec<Addr> {
+    let len = memory.readable(at, (count as u64).saturating_mul(WORD));
+    to_words(&memory.look(at, len as usize).unwrap_or_default())
+}
+
+fn to_words(bytes: &[u8]) -> Vec<Addr> {
+    bytes.as_chunks::<8>().0.iter().map(|word| Addr::new(u64::from_le_bytes(*word))).collect()
+}
+
+/// Returns the bytes of all buffers and their limit, if a buffer manager may begin with `words`.
+fn sizes(words: &[Addr]) -> Option<(u64, u64)> {
+    let (is_page, longest) = (|word: &Addr| word.is_aligned(PAGE), limits::MAX_RUNTIME_RANGE);
+    words.windows(2).find_map(|pair| {
+        let [size, limit] = pair else { return None };
+        let fits = !size.is_null() && size <= limit && limit.get() <= longest && is_page(size) && is_page(limit);
+        fits.then(|| (size.get(), limit.get()))
+    })
+}
+
+/// The page that was read last. Structures are read by address, and many are on one page.
+#[derive(Default)]
+struct OnePage {
+    start: Addr,
+    bytes: Vec<u8>,
+}
+
+impl OnePage {
+    /// Returns up to `count` words from `at` on.
+    fn words(&mut self, memory: &dyn Memory, at: Addr, count: usize) -> Vec<Addr> {
+        let start = at.align_down(PAGE);
+        if self.start != start || self.bytes.is_empty() {
+            let len = memory.readable(start, PAGE) as usize;
+            *self = OnePage { start, bytes: memory.look(start, len).unwrap_or_default() };
+        }
+        let from = at.since(start) as usize;
+        let within = self.bytes.get(from..from.saturating_add(count.saturating_mul(WORD as usize)));
+        // The others end on the next page.
+        within.map_or_else(|| words(memory, at, count), to_words)
     }
 }
