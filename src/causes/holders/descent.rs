@@ -44,6 +44,17 @@ pub(super) struct Holder {
     pub(super) elements: Elements,
     /// Bytes of all of it.
     pub(super) bytes: u64,
+    /// Bytes that would be freed with it, if these are much less: other references lead to the rest.
+    pub(super) freed: Option<u64>,
+    /// Whether the elements are below the container. Otherwise another holder has them, and this one refers to them.
+    pub(super) owns: bool,
+}
+
+impl Holder {
+    fn new(top: Vec<TreeNode>, container: Vec<TreeNode>, elements: Elements, bytes: u64) -> Holder {
+        let sum = elements.by_kind.iter().fold(0_u64, |sum, (.., bytes)| sum.saturating_add(*bytes));
+        Holder { top, container, elements, bytes, freed: None, owns: sum <= bytes }
+    }
 }
 
 /// Finds the largest holders. `live`: bytes of all live objects.
@@ -98,9 +109,14 @@ struct Group {
 /// Children of the nodes, grouped by link and type, heaviest first.
 fn groups(namer: &mut Namer<'_, '_, '_, '_>, nodes: &[TreeNode]) -> Vec<Group> {
     let mut all: HashMap<(Option<String>, TypeIndex), Group> = HashMap::new();
-    for &node in nodes {
+    let mut visited = 0_usize;
+    'all: for &node in nodes {
         let children = namer.tree.children(node);
         for &child in children {
+            visited += 1;
+            if namer.tree.budget.is_late_at(visited) {
+                break 'all;
+            }
             let named = nodes.len() == 1 && children.len() <= NAMED;
             let link = if named { namer.link(child) } else { None };
             let kind = namer.tree.kind(child);
@@ -128,7 +144,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
         {
             let found = elements(namer, *one);
             if found.count() >= ELEMENTS && found.largest.saturating_mul(100) < bytes.saturating_mul(ONE) {
-                return (Some(Holder { top, container: at, elements: found, bytes }), others);
+                return (Some(Holder::new(top, at, found, bytes)), others);
             }
         }
         // Parts of one collection, such as one for each processor.
@@ -136,7 +152,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
             let parts = at.clone().into_iter().map(|node| elements(namer, node));
             let found = parts.reduce(Elements::join).unwrap_or_default();
             if found.count() >= ELEMENTS && found.largest.saturating_mul(100) < bytes.saturating_mul(ONE) {
-                return (Some(Holder { top, container: at, elements: found, bytes }), others);
+                return (Some(Holder::new(top, at, found, bytes)), others);
             }
         }
         // Alike objects are followed down together until a type of the program is reached.
@@ -162,7 +178,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
         }
         if best.nodes.len() >= at.len().saturating_mul(MANY) {
             let found = Elements::of_nodes(namer, &best.nodes, false);
-            return (Some(Holder { top, container: at, elements: found, bytes }), others);
+            return (Some(Holder::new(top, at, found, bytes)), others);
         }
         // A long chain of one type is a list; a short one is a way.
         if Some(best.kind) == kind {
@@ -175,7 +191,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
             let found = Elements::of_nodes(namer, start, true);
             let whole = sum(namer, start);
             if found.largest.saturating_mul(100) < whole.saturating_mul(ONE) {
-                return (Some(Holder { top, container: start.clone(), elements: found, bytes: whole }), others);
+                return (Some(Holder::new(top, start.clone(), found, whole)), others);
             }
             // One element of the chain leads to most of it, for example to a chain of another type.
             let heaviest = found.sample.iter().copied().max_by_key(|node| namer.tree.bytes_before_next(*node));
@@ -188,7 +204,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
         (at, bytes) = (best.nodes, best.bytes);
     }
     let found = Elements::of_nodes(namer, &at, false);
-    (Some(Holder { top, container: at, elements: found, bytes }), others)
+    (Some(Holder::new(top, at, found, bytes)), others)
 }
 
 /// Whether most of an object's bytes are in one collection among entries that the program named: `state.sessions`.

@@ -76,7 +76,13 @@ pub(super) fn finding(
         .map(|(kind, count, bytes)| format!("{} {} ({})", exact(count), namer.type_name(kind).shown(), round(bytes)))
         .collect();
     let inner = if inner.is_empty() { String::new() } else { format!("; in them {}", inner.join(", ")) };
-    let inner = format!("{inner}{}", heaviest(namer, holder));
+    let heaviest = if holder.owns { heaviest(namer, holder) } else { String::new() };
+    let inner = format!("{inner}{heaviest}");
+    let verb = match (holder.owns, holder.freed) {
+        (true, None) => "retains",
+        (true, Some(_)) => "holds",
+        (false, _) => "refers to",
+    };
     let limited = limited(namer, holder);
     let limit = limited.as_ref().map_or_else(String::new, |limit| format!(" It is at its limit ({limit})."));
     let (buffers, outside) = namer.outside_of(&holder.container);
@@ -93,8 +99,11 @@ pub(super) fn finding(
     };
     let share = holder.bytes.saturating_mul(100).checked_div(live).unwrap_or(0);
     let (bytes, parts) = (holder.bytes.saturating_sub(absent.untouched), parts(absent, not_there));
-    let text =
-        format!("{}, {share} % of {whole}: {who} retains {what}{inner}.{parts}{note}{limit}", round(holder.bytes));
+    let freed = freed(holder);
+    let text = format!(
+        "{}, {share} % of {whole}: {who} {verb} {what}{inner}.{freed}{parts}{note}{limit}",
+        round(holder.bytes)
+    );
     let severity = if limited.is_some() {
         Severity::Info
     } else {
@@ -117,6 +126,12 @@ pub(super) fn finding(
 /// Whether a compiler made a type for a lambda: C#'s `A+<>c__DisplayClass0_0`, Java's `A$$Lambda/0x…`.
 fn is_of_a_lambda(name: &str) -> bool {
     name.contains("+<>c") || name.contains(".<>c") || name.contains("$$Lambda")
+}
+
+/// How much would be freed with the holder, if others refer to a part of what it owns.
+fn freed(holder: &Holder) -> String {
+    let Some(freed) = holder.freed else { return String::new() };
+    format!(" Without it, {} would be freed: other references lead to the rest.", round(freed))
 }
 
 /// What part of a holder's bytes is no reason to act.
