@@ -52,8 +52,7 @@ pub(super) struct Holder {
 
 impl Holder {
     fn new(top: Vec<TreeNode>, container: Vec<TreeNode>, elements: Elements, bytes: u64) -> Holder {
-        let sum = elements.by_kind.iter().fold(0_u64, |sum, (.., bytes)| sum.saturating_add(*bytes));
-        Holder { top, container, elements, bytes, freed: None, owns: sum <= bytes }
+        Holder { top, container, elements, bytes, freed: None, owns: true }
     }
 }
 
