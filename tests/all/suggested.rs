@@ -88,7 +88,8 @@ fn lacks(args: &[String], answer: &Value, finding: &Value) -> Option<String> {
 fn retained_differs(core: &str, words: &[String], finding: &Value) -> Option<String> {
     let id = finding["id"].as_str()?;
     let text = finding["text"].as_str()?;
-    let address = words.iter().find(|word| word.starts_with("0x")).filter(|_| ["retained", "containers"].contains(&id))?;
+    let address =
+        words.iter().find(|word| word.starts_with("0x")).filter(|_| ["retained", "containers"].contains(&id))?;
     let answer = run(["retained", "--json", "--object", address, core]).json();
     let retained = answer["object"]["retained"].as_u64()?;
     let (told, _) = text.split_once(',')?;
@@ -100,7 +101,9 @@ fn retained_differs(core: &str, words: &[String], finding: &Value) -> Option<Str
         Some((freed, _)) => freed == round(retained) || text.contains(" × "),
         // Several alike objects are below one, or each has its own owner.
         None if text.contains(" × ") => true,
-        None => told == round(retained) || answer["dominators"][0]["retained"].as_u64().map(round).as_deref() == Some(told),
+        None => {
+            told == round(retained) || answer["dominators"][0]["retained"].as_u64().map(round).as_deref() == Some(told)
+        }
     };
     (!is_equal).then(|| format!("`retained` says {}: {text}", round(retained)))
 }
