@@ -10,6 +10,7 @@ use tempfile::NamedTempFile;
 use super::tests::{becomes, plan};
 use crate::addr::{Addr, AddrRange};
 use crate::memory::Memory;
+use crate::native::malloc::free_pages;
 use crate::process::{Options, Process};
 use crate::progress::Progress;
 use crate::runtimes::api::{Object, UnwalkedRanges};
@@ -109,6 +110,51 @@ fn space_for_frames_of_python() {
     }
 }
 
+/// Fields of a generator or coroutine, by offset: `gi_frame_state`, `gi_iframe`, and in the frame `stacktop` and
+/// `localsplus` (Include/cpython/genobject.h, Include/internal/pycore_frame.h).
+struct GeneratorFields {
+    state: u64,
+    frame: u64,
+    top: u64,
+    values: u64,
+}
+
+/// The smallest `gi_frame_state` of a generator that is done: FRAME_COMPLETED of 3.11 and 3.13. Its frame is not valid
+/// any more.
+const DONE: u8 = 1;
+
+/// Returns the parts of the frames in generators and coroutines that are not in use: the stack above `stacktop`, or
+/// all of a frame that is done.
+fn unused_of_generators(session: &Session<'_>, fields: &GeneratorFields) -> Vec<AddrRange> {
+    let memory = &session.process.memory;
+    let mut out = Vec::new();
+    for object in ["generator", "coroutine"].into_iter().flat_map(|name| objects(session, name)) {
+        let state = memory.bytes(object.addr.saturating_add(fields.state), 1).unwrap()[0];
+        let top = u64::from(memory.peek_u32(object.addr.saturating_add(fields.frame + fields.top)).unwrap());
+        // The numbers of created and suspended ones are negative. An executing one has 0.
+        let from = match state {
+            DONE..0x80 => fields.frame,
+            0 => continue,
+            _ => fields.frame + fields.values + 8 * top,
+        };
+        let unused = rest(&object, from);
+        if !unused.is_empty() {
+            out.push(unused);
+        }
+    }
+    out
+}
+
+#[test]
+fn frames_in_generators_of_python() {
+    let of_311 = GeneratorFields { state: 75, frame: 80, top: 64, values: 72 };
+    let of_313 = GeneratorFields { state: 67, frame: 72, top: 64, values: 72 };
+    for (core, fields) in [("python311-frames", of_311), ("python313-tasks", of_313)] {
+        let found = none_is_left(core, |session| unused_of_generators(session, &fields));
+        assert!(found > 0, "{core}: {found}");
+    }
+}
+
 /// Include/cpython/frameobject.h of 3.9: `f_iblock` at 112 counts the `PyTryBlock`s in use, 12 bytes each from 120 on.
 #[test]
 fn blocks_of_try_in_frames_of_python() {
@@ -164,4 +210,18 @@ fn registers_that_a_helper_of_dotnet_saved() {
         out
     });
     assert!(found > 0);
+}
+
+/// malloc/malloc.c: a free chunk has its size, and up to four links. What follows them is left over from the block.
+#[test]
+fn contents_of_free_chunks_of_malloc() {
+    for core in ["native-leaks", "native-malloc-gcore"] {
+        let found = none_is_left(core, |session| {
+            let links = 48;
+            let body = |chunk: AddrRange| AddrRange::sized(chunk.start.saturating_add(links), 4096 - links);
+            let chunks = free_pages(session.process, session.malloc()).into_iter();
+            chunks.filter(|chunk| chunk.len() >= 4096).map(body).collect()
+        });
+        assert!(found > 0, "{core}: {found}");
+    }
 }

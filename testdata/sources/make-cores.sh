@@ -571,10 +571,28 @@ java_offheap() {
     zstd -q -19 --long=27 -f "$RUN/small" -o "$OUT/java17-offheap/core.zst"
 }
 
+# All that the commands about a heap read, of Humongous.java. What jcmd says is added to truth.json by hand.
+java_humongous() {
+    RUN=$LAB/java17-humongous
+    rm -rf "$RUN"; mkdir -p "$RUN"; cd "$RUN"
+    "$JAVAC" --release 17 -d . "$SRC/Humongous.java"
+    env -i "$JDK17/bin/java" -XX:+UseG1GC -XX:G1HeapRegionSize=1m -Xms32m -Xmx32m -XX:-UsePerfData -cp . Humongous > out &
+    PID=$!
+    until grep -q arrays "$RUN/out"; do sleep 0.2; done
+    mkdir -p "$OUT/java17-humongous"
+    cat "$RUN/out"
+    "$JDK17/bin/jcmd" "$PID" GC.heap_info
+    gcore -o "$RUN/core" "$PID"
+    kill "$PID"; wait "$PID" 2> /dev/null || true
+    coremap shrink "$RUN/core.$PID" -o "$RUN/small" --for info --for objects --for summary
+    zstd -q -19 --long=27 -f "$RUN/small" -o "$OUT/java17-humongous/core.zst"
+}
+
 # JDK17 and JDK25: homes of the two.
 java() {
     JAVAC=$JDK17/bin/javac
     java_offheap
+    java_humongous
     java_program java17-threads "$JDK17"
     java_program java25-virtual "$JDK25" virtual
 }

@@ -120,3 +120,41 @@ fn a_root_that_references_a_thread_object_has_its_name() {
     let others = list(&answer, "paths").iter().filter(|path| path["root_name"] == handle["root_name"]);
     assert!(others.clone().count() > 0 && others.clone().all(|path| list(path, "chain").len() == 1), "{answer}");
 }
+
+/// twice.cs. The library's metadata is not in the dump: System.Exception is known by a global of the runtime. Each class
+/// has a field `_message` of its own, which is not the exception's.
+#[test]
+fn exceptions_have_their_own_message_without_metadata() {
+    for name in names("twice") {
+        let answer = ask(name, &["exceptions"]);
+        assert_eq!(answer["unread"], serde_json::json!([]), "{name}");
+        let rows = list(&answer, "exceptions").iter().filter(|row| row["thrown"] == true);
+        let thrown: Vec<(&str, &str)> =
+            rows.map(|row| (row["type"].as_str().unwrap(), row["message"].as_str().unwrap())).collect();
+        let own = [("Own", "base of first"), ("Empty", "base of second"), ("Hidden", "base of third")];
+        assert_eq!(&thrown[..3], own, "{name}");
+        assert_eq!(thrown[3].1, "fourth", "{name}");
+    }
+}
+
+/// twice.cs loads System.Linq.dll by path and from bytes. The code of a mapped image is 64 KiB further than in the file,
+/// so an offset of one copy is not an offset of the other.
+#[test]
+fn an_assembly_loaded_from_bytes_is_flat_and_the_mapped_one_is_not() {
+    for name in names("twice") {
+        let answer = ask(name, &["regions", "--kind", "Image"]);
+        let details = |suffix: &str| {
+            let of = format!("System.Linq.dll {suffix}");
+            list(&answer, "regions").iter().filter(|r| r["detail"] == of.as_str()).collect::<Vec<_>>()
+        };
+        let (flat, headers, text) = (details("flat"), details("headers"), details(".text"));
+        assert_eq!((flat.len(), headers.len(), text.len()), (1, 1, 1), "{name}: {answer}");
+        // 3 pages of data precede the code in the file, and in memory 64 KiB precede each.
+        assert_eq!(hex(&text[0]["start"]) - hex(&headers[0]["start"]), 0x23000, "{name}");
+        for (region, suffix) in [(flat[0], "flat"), (text[0], ".text")] {
+            let at = region["start"].as_str().unwrap();
+            let whatis = ask(name, &["whatis", at]).to_string();
+            assert!(whatis.contains(&format!("System.Linq.dll {suffix}")), "{name}: {at}: {whatis}");
+        }
+    }
+}

@@ -8,9 +8,10 @@ use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::runtimes::api::{Link, UnwalkedRanges};
 use coremap::session::Session;
+use coremap::units::round;
 use serde_json::Value;
 
-use crate::support::cases::serving;
+use crate::support::cases::{names, serving};
 use crate::support::real;
 use crate::support::run::run;
 
@@ -221,5 +222,40 @@ fn class_loaders_are_counted_by_object() {
         for id in ["metaspace", "class-loaders"] {
             assert!(text(id).contains(&wanted), "{}", text(id));
         }
+    }
+}
+
+/// Humongous.java: each array of 1.38 MiB has two regions of 1 MiB, and nothing else may use their end. Each string has
+/// a byte[] of its own: sharing it saves the array, too.
+#[test]
+fn ends_of_humongous_regions_and_arrays_of_strings_are_counted() {
+    for name in names("humongous") {
+        let (core, truth) = (real::plain(name), real::own_report(name));
+        let of = |key: &str| truth[key].as_u64().unwrap();
+        let answer = ask(&core, &["triage", "--all"]);
+        let findings = answer["findings"].as_array().unwrap();
+        let heap = findings.iter().find(|f| f["id"] == "managed-heap").unwrap();
+        let text = heap["text"].as_str().unwrap();
+        // The header has 16 bytes.
+        let array = (of("length") + 16).next_multiple_of(8);
+        let lost = of("arrays") * (array.next_multiple_of(of("region")) - array);
+        let wanted = format!("{} lost at the ends of humongous objects", round(lost));
+        assert!(text.contains(&wanted), "{wanted}: {text}");
+        assert!(text.contains(" in free regions"), "{text}");
+        // No part is a larger share than the whole has.
+        for finding in findings.iter().filter(|f| f["within"] == "managed-heap") {
+            let (bytes, share) = (finding["bytes"].as_f64().unwrap_or(0.0), finding["share"].as_f64().unwrap_or(0.0));
+            let all = answer["written"].as_f64().unwrap() + of("committed") as f64;
+            assert!(share >= bytes / all - 0.001, "{share}: {finding}");
+            assert!(share < 1.0, "{finding}");
+        }
+        let strings = &ask(&core, &["heapstat", "--strings"])["strings"];
+        let (copies, letters) = (of("strings") / of("texts"), of("letters"));
+        let rows = strings["duplicates"].as_array().unwrap();
+        let rows: Vec<&Value> = rows.iter().filter(|row| row["count"] == copies && row["length"] == letters).collect();
+        assert_eq!(rows.len() as u64, of("texts"), "{strings}");
+        // A String has 24 bytes, its array a header and the letters.
+        let each = 24 + (16 + letters).next_multiple_of(8);
+        assert!(rows.iter().all(|row| row["wasted"] == (copies - 1) * each), "{rows:?}");
     }
 }

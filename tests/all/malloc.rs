@@ -426,3 +426,22 @@ fn a_chunk_behind_another_mapping_is_found_without_malloc_s_count() {
     let mapped: Vec<_> = chunks(&v).into_iter().filter(|c| c.3 == "mmapped").collect();
     assert_eq!(mapped, [(second.0, second.1, second.2.to_owned(), second.3.to_owned())]);
 }
+
+/// createdump joined a thread's heap of 64 MiB with what precedes it, and its chunks were in no list.
+#[test]
+fn the_heap_of_an_arena_may_begin_inside_a_segment() {
+    for version in VERSIONS {
+        for before in [0, 0x1000, 0x8000] {
+            let mut fake = Fake::new(version);
+            let blocks = fake.add_thread_arena(before);
+            let v = malloc(&fake, 0);
+            let all = chunks(&v);
+            for (at, size) in blocks {
+                let expected = (at, size, "used".to_owned(), "used".to_owned());
+                assert!(all.contains(&expected), "{}, {before:#x}: {at:#x}", version.name);
+            }
+            assert_eq!(v["arenas"].as_array().unwrap().len(), 2, "{}", version.name);
+            assert_eq!(v["total"]["unknown"], 0, "{}", version.name);
+        }
+    }
+}

@@ -193,3 +193,30 @@ proptest! {
         prop_assert_eq!(core.facts.space.dumped_total(), in_core);
     }
 }
+
+/// Mappings that the VM's collector points to are the collector's only by a guess. An allocator that was recognised, and
+/// walked malloc, have them, however the claims are ordered.
+#[test]
+fn a_proven_allocator_has_memory_before_a_guess_of_the_collector() {
+    let loads = [Mapped { at: BASE, memsz: UNIT * 8, filesz: UNIT * 8, flags: R | W }];
+    let core = core_of(&loads, &[]);
+    let range = AddrRange::sized(Addr::new(BASE), UNIT * 8);
+    let claim = |kind, confidence| Claim {
+        range,
+        kind,
+        confidence,
+        owner: Owner::None,
+        detail: "made up".into(),
+        evidence: "made up".into(),
+    };
+    for proven in [Kind::Allocator, Kind::Malloc] {
+        for guess in [Kind::GCBookkeeping, Kind::VmData] {
+            let both = [claim(guess, Confidence::Heuristic), claim(proven, Confidence::Derived)];
+            for claims in [both.to_vec(), both.iter().rev().cloned().collect()] {
+                let map = AddressMap::resolve(&core.facts, Base::of(&core.facts), Claims::from(claims));
+                let kinds: Vec<Kind> = map.regions.iter().map(|region| region.kind).collect();
+                assert_eq!(kinds, [proven], "{guess:?}");
+            }
+        }
+    }
+}

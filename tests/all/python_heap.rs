@@ -382,3 +382,41 @@ fn containers_retain_what_the_program_counted() {
         assert!(containers.clone().count() <= 3, "{name}");
     }
 }
+
+/// Names of asyncio tasks are names: `async` prints them, and docs/sharing.md says that they stay with `--scrub` and go
+/// with `--scrub=names`.
+#[test]
+fn names_of_tasks_go_with_the_other_names() {
+    let name = "python313-tasks";
+    let core = real::plain(name);
+    let folder = tempfile::tempdir().unwrap();
+    let scrubbed = |level: &str| {
+        let out = folder.path().join(level);
+        run(["shrink", &format!("--scrub={level}"), "-o", out.to_str().unwrap(), core.to_str().unwrap()]).is_sound();
+        std::fs::read(out).unwrap()
+    };
+    let count = |bytes: &[u8], text: &str| bytes.windows(text.len()).filter(|part| *part == text.as_bytes()).count();
+    let (before, values, without) = (std::fs::read(&core).unwrap(), scrubbed("values"), scrubbed("names"));
+    for task in ["gate 1", "gate 4"] {
+        assert!(count(&before, task) > 0, "{task}");
+        assert!(count(&values, task) > 0, "{task}");
+        assert_eq!(count(&without, task), 0, "{task}");
+    }
+}
+
+/// Without the program's file, static types are named by a member in their dict, and that name decides how objects are
+/// read. So members that name types are no texts of the program.
+#[test]
+fn a_scrubbed_core_has_the_same_types() {
+    for name in names("frame-objects").chain(names("python")) {
+        let core = real::plain(name);
+        let folder = tempfile::tempdir().unwrap();
+        let scrubbed = folder.path().join("core");
+        run(["shrink", "--scrub", "-o", scrubbed.to_str().unwrap(), core.to_str().unwrap()]).is_sound();
+        let counts = |core: &Path| -> BTreeMap<String, u64> {
+            let answer = ask(core, &["heapstat"]);
+            list(&answer["types"]).iter().map(|row| (text(&row["type"]).to_owned(), number(&row["count"]))).collect()
+        };
+        assert_eq!(counts(&scrubbed), counts(&core), "{name}");
+    }
+}

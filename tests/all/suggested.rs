@@ -1,4 +1,5 @@
-//! Every command that an answer suggests works when it is pasted, and its answer is about the same subject.
+//! Every command that an answer suggests works when it is pasted, and its answer is about the same subject. Retained
+//! sizes in findings are those of `retained`.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +7,7 @@ use serde_json::Value;
 
 use crate::support::run::{program, run};
 use crate::support::{cases, real};
+use coremap::units::round;
 
 /// Splits a command as a shell does. Suggested commands use single quotes only.
 fn words(command: &str) -> Vec<String> {
@@ -82,6 +84,30 @@ fn lacks(args: &[String], answer: &Value, finding: &Value) -> Option<String> {
     fails.then(|| format!("nothing about its subject: {}", finding["text"]))
 }
 
+/// Why the retained size in a finding is not the one that `retained` prints. `None` if it is, or if there is none.
+fn retained_differs(core: &str, words: &[String], finding: &Value) -> Option<String> {
+    let id = finding["id"].as_str()?;
+    let text = finding["text"].as_str()?;
+    let address =
+        words.iter().find(|word| word.starts_with("0x")).filter(|_| ["retained", "containers"].contains(&id))?;
+    let answer = run(["retained", "--json", "--object", address, core]).json();
+    let retained = answer["object"]["retained"].as_u64()?;
+    let (told, _) = text.split_once(',')?;
+    let freed = text.split_once("Without it, ").and_then(|(_, rest)| rest.split_once(" would be freed"));
+    let is_equal = match freed {
+        _ if id == "containers" => finding["bytes"] == retained,
+        // `retained` counts no memory outside of the heap.
+        _ if text.contains("outside of the heap") => true,
+        Some((freed, _)) => freed == round(retained) || text.contains(" × "),
+        // Several alike objects are below one, or each has its own owner.
+        None if text.contains(" × ") => true,
+        None => {
+            told == round(retained) || answer["dominators"][0]["retained"].as_u64().map(round).as_deref() == Some(told)
+        }
+    };
+    (!is_equal).then(|| format!("`retained` says {}: {text}", round(retained)))
+}
+
 /// The commands of all findings of a core, with one finding for each.
 fn suggested(core: &str) -> BTreeMap<String, Value> {
     let mut out = BTreeMap::new();
@@ -113,7 +139,9 @@ fn every_suggested_command_finds_its_subject() {
             let out = run(words[1..].iter().map(String::as_str).chain(["--json"]));
             out.is_sound();
             let why = match out.code {
-                Some(0 | 4) => lacks(&words[1..], &out.json(), &finding),
+                Some(0 | 4) => {
+                    lacks(&words[1..], &out.json(), &finding).or_else(|| retained_differs(core, &words, &finding))
+                }
                 code => Some(format!("status {code:?}: {}", out.stderr.lines().next().unwrap_or_default())),
             };
             wrong.extend(why.map(|why| format!("{}: {}: {why}", case.name, words[1..words.len() - 1].join(" "))));

@@ -30,7 +30,12 @@ pub(super) fn absent(session: &Session<'_>, namer: &Namer<'_, '_, '_, '_>, holde
     let mut large = Vec::new();
     for (index, (holder, sum)) in holders.iter().zip(&mut out).enumerate() {
         let mut open: Vec<(TreeNode, bool)> = holder.container.iter().map(|node| (*node, false)).collect();
+        let mut visited = 0_usize;
         while let Some((node, below_soft)) = open.pop() {
+            visited += 1;
+            if namer.tree.budget.is_late_at(visited) {
+                return out;
+            }
             let bytes = namer.tree.bytes(node);
             if bytes < LARGE {
                 continue;
@@ -54,7 +59,8 @@ pub(super) fn absent(session: &Session<'_>, namer: &Namer<'_, '_, '_, '_>, holde
         return out;
     }
     for (sum, untouched) in out.iter_mut().zip(untouched(session, large, holders.len())) {
-        sum.untouched = untouched;
+        // The finding's bytes are those of its sentence, which names large amounts alone.
+        sum.untouched = if untouched < LARGE { 0 } else { untouched };
     }
     out
 }

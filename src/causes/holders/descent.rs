@@ -44,6 +44,16 @@ pub(super) struct Holder {
     pub(super) elements: Elements,
     /// Bytes that the container retains.
     pub(super) bytes: u64,
+    /// Bytes that would be freed with it, if these are much less: other references lead to the rest.
+    pub(super) freed: Option<u64>,
+    /// Whether the elements are below the container. Otherwise another holder has them, and this one refers to them.
+    pub(super) owns: bool,
+}
+
+impl Holder {
+    fn new(top: Vec<TreeNode>, container: Vec<TreeNode>, elements: Elements, bytes: u64) -> Holder {
+        Holder { top, container, elements, bytes, freed: None, owns: true }
+    }
 }
 
 /// Finds the largest holders. `live`: bytes of all live objects.
@@ -99,9 +109,14 @@ struct Group {
 /// Returns the children of the nodes, grouped by link and type, heaviest first.
 fn groups(namer: &mut Namer<'_, '_, '_, '_>, nodes: &[TreeNode]) -> Vec<Group> {
     let mut all: HashMap<(Option<String>, TypeIndex), Group> = HashMap::new();
-    for &node in nodes {
+    let mut visited = 0_usize;
+    'all: for &node in nodes {
         let children = namer.tree.children(node);
         for &child in children {
+            visited += 1;
+            if namer.tree.budget.is_late_at(visited) {
+                break 'all;
+            }
             let named = nodes.len() == 1 && children.len() <= NAMED;
             let link = if named { namer.link(child) } else { None };
             let kind = namer.tree.kind(child);
@@ -129,7 +144,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
         {
             let found = elements(namer, *one);
             if found.count() >= ELEMENTS && found.largest.saturating_mul(100) < bytes.saturating_mul(ONE) {
-                return (Some(Holder { top, container: at, elements: found, bytes }), others);
+                return (Some(Holder::new(top, at, found, bytes)), others);
             }
         }
         // Several parts of one collection, such as one for each processor.
@@ -137,7 +152,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
             let parts = at.clone().into_iter().map(|node| elements(namer, node));
             let found = parts.reduce(Elements::join).unwrap_or_default();
             if found.count() >= ELEMENTS && found.largest.saturating_mul(100) < bytes.saturating_mul(ONE) {
-                return (Some(Holder { top, container: at, elements: found, bytes }), others);
+                return (Some(Holder::new(top, at, found, bytes)), others);
             }
         }
         // Alike objects are followed together down to a type of the program.
@@ -163,7 +178,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
         }
         if best.nodes.len() >= at.len().saturating_mul(MANY) {
             let found = Elements::of_nodes(namer, &best.nodes, false);
-            return (Some(Holder { top, container: at, elements: found, bytes }), others);
+            return (Some(Holder::new(top, at, found, bytes)), others);
         }
         // A long chain of one type is a list. A short one is part of the path.
         if Some(best.kind) == kind {
@@ -176,7 +191,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
             let found = Elements::of_nodes(namer, start, true);
             let whole = sum(namer, start);
             if found.largest.saturating_mul(100) < whole.saturating_mul(ONE) {
-                return (Some(Holder { top, container: start.clone(), elements: found, bytes: whole }), others);
+                return (Some(Holder::new(top, start.clone(), found, whole)), others);
             }
             // One element leads to most of the chain, for example to a chain of another type.
             let heaviest = found.sample.iter().copied().max_by_key(|node| namer.tree.bytes_before_next(*node));
@@ -189,7 +204,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
         (at, bytes) = (best.nodes, best.bytes);
     }
     let found = Elements::of_nodes(namer, &at, false);
-    (Some(Holder { top, container: at, elements: found, bytes }), others)
+    (Some(Holder::new(top, at, found, bytes)), others)
 }
 
 /// Whether most of an object's bytes are in one collection that is an entry with a name of the program:

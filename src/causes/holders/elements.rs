@@ -48,7 +48,12 @@ impl Elements {
     pub(super) fn of_nodes(namer: &mut Namer<'_, '_, '_, '_>, nodes: &[TreeNode], chain: bool) -> Elements {
         let mut sums = Sums::default();
         let mut queue: Vec<TreeNode> = nodes.to_vec();
+        let mut visited = 0_usize;
         while let Some(node) = queue.pop() {
+            visited += 1;
+            if namer.tree.budget.is_late_at(visited) {
+                break;
+            }
             let kind = namer.tree.kind(node);
             sums.add(kind, if chain { namer.tree.bytes_before_next(node) } else { namer.tree.bytes(node) }, node);
             if chain {
@@ -102,6 +107,9 @@ pub(super) fn elements(namer: &mut Namer<'_, '_, '_, '_>, node: TreeNode) -> Ele
         for to in targets {
             if !seen.insert(to) {
                 continue;
+            }
+            if namer.tree.budget.is_late_at(seen.len()) {
+                return sums.finish(namer);
             }
             let kind = namer.tree.kind(to);
             match namer.role(kind) {

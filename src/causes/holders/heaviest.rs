@@ -75,7 +75,10 @@ fn largest(namer: &Namer<'_, '_, '_, '_>, at: &[TreeNode]) -> Option<(TypeIndex,
     let known: HashSet<TreeNode> = at.iter().copied().collect();
     let mut groups: HashMap<TypeIndex, (Vec<TreeNode>, u64)> = HashMap::new();
     let children = at.iter().flat_map(|node| namer.tree.children(*node));
-    for &child in children.filter(|child| !known.contains(child)) {
+    for (visited, &child) in children.filter(|child| !known.contains(child)).enumerate() {
+        if namer.tree.budget.is_late_at(visited) {
+            return None;
+        }
         let (nodes, bytes) = groups.entry(namer.tree.kind(child)).or_default();
         nodes.push(child);
         *bytes = bytes.saturating_add(namer.tree.bytes(child));

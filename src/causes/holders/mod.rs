@@ -4,6 +4,7 @@ mod absent;
 mod bounds;
 mod descent;
 mod elements;
+mod freed;
 mod heaviest;
 mod naming;
 mod roots;
@@ -80,7 +81,11 @@ pub(crate) fn holders<'g>(
     let live = retained.total.size.saturating_add(namer.outside_sum());
     let owners = objects.iter().filter_map(|at| Some((*at, namer.holders(namer.tree.node(*at)?)?))).collect();
     let labels = wanted.iter().filter_map(|at| Some((*at, namer.label(*at)?))).collect();
-    let found = descent::find(&mut namer, live);
+    let mut found = descent::find(&mut namer, live);
+    if retained.budget.is_late_at(0) {
+        return Err(GraphError::OutOfTime);
+    }
+    freed::compare(retained, &namer, &mut found);
     let absent = absent::absent(session, &namer, &found);
     let not_there = not_there(session);
     let (mut findings, mut users) = (Vec::new(), Vec::new());
@@ -89,6 +94,9 @@ pub(crate) fn holders<'g>(
             users.push((findings.len(), sentence::users(&mut namer, holder, rooted)));
             findings.push(finding);
         }
+    }
+    if retained.budget.is_late_at(0) {
+        return Err(GraphError::OutOfTime);
     }
     Ok(Holders { findings, labels, owners, users })
 }

@@ -47,8 +47,13 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
         }
         let (mut count, mut sum) = (0_u64, 0_u64);
         let mut open = nodes.to_vec();
+        let mut visited = 0_usize;
         // Each node of a tree is visited once.
         while let Some(node) = open.pop() {
+            visited += 1;
+            if self.tree.budget.is_late_at(visited) {
+                break;
+            }
             if let Some((buffers, bytes)) = self.outside.get(&node) {
                 (count, sum) = (count.saturating_add(*buffers), sum.saturating_add(*bytes));
             }

@@ -76,7 +76,13 @@ pub(super) fn finding(
         .map(|(kind, count, bytes)| format!("{} {} ({})", exact(count), namer.type_name(kind).shown(), round(bytes)))
         .collect();
     let inner = if inner.is_empty() { String::new() } else { format!("; in them {}", inner.join(", ")) };
-    let inner = format!("{inner}{}", heaviest(namer, holder));
+    let heaviest = if holder.owns { heaviest(namer, holder) } else { String::new() };
+    let inner = format!("{inner}{heaviest}");
+    let verb = match (holder.owns, holder.freed) {
+        (true, None) => "retains",
+        (true, Some(_)) => "holds",
+        (false, _) => "refers to",
+    };
     let limited = limited(namer, holder);
     let limit = limited.as_ref().map_or_else(String::new, |limit| format!(" It is at its limit ({limit})."));
     let (buffers, outside) = namer.outside_of(&holder.container);
@@ -93,9 +99,10 @@ pub(super) fn finding(
     };
     let share = holder.bytes.saturating_mul(100).checked_div(live).unwrap_or(0);
     let (bytes, parts) = (holder.bytes.saturating_sub(absent.untouched), parts(absent, not_there));
+    let freed = freed(holder);
     // The finding begins with its bytes.
     let all = if bytes == holder.bytes { String::new() } else { format!("{}, ", round(holder.bytes)) };
-    let text = format!("{who} retains {what} ({all}{share} % of {whole}){inner}.{parts}{note}{limit}");
+    let text = format!("{who} {verb} {what} ({all}{share} % of {whole}){inner}.{freed}{parts}{note}{limit}");
     let severity = if limited.is_some() {
         Severity::Info
     } else {
@@ -118,6 +125,12 @@ pub(super) fn finding(
 /// Whether a compiler made a type for a lambda: C#'s `A+<>c__DisplayClass0_0`, Java's `A$$Lambda/0x…`.
 fn is_of_a_lambda(name: &str) -> bool {
     name.contains("+<>c") || name.contains(".<>c") || name.contains("$$Lambda")
+}
+
+/// How much would be freed with the holder, if others refer to a part of what it owns.
+fn freed(holder: &Holder) -> String {
+    let Some(freed) = holder.freed else { return String::new() };
+    format!(" Without it, {} would be freed: other references lead to the rest.", round(freed))
 }
 
 /// Returns the phrase on bytes of a holder that need no action.

@@ -55,6 +55,8 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("java-map", Some("truth.json")),
     // From jcmd: objects of each class.
     ("java-heap", Some("histogram.txt")),
+    // From the program and jcmd: arrays with regions of their own, strings with equal texts.
+    ("humongous", Some("truth.json")),
     // From the process itself: planted objects and threads; what the collector tracks; obmalloc's blocks.
     ("python", Some("truth.json")),
     ("census", Some("census.txt")),
@@ -79,6 +81,7 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     // From the runtime's counters and from the program; restated in the tests.
     ("free-regions", None),
     ("eventpipe", None),
+    ("twice", None),
     ("overflow", None),
     // Damaged and moved by the mutation run.
     ("mutants", None),

@@ -14,6 +14,8 @@ const HEAP_LEN: usize = 0x21000;
 const TLS: u64 = 0x7e00_0000_0000;
 const TP: u64 = TLS + 0x800;
 pub const MAPPED: u64 = 0x7d00_0000_0000;
+/// Start of a thread's heap, a multiple of HEAP_MAX_SIZE.
+const THREAD_HEAP: u64 = 0x7f20_1000_0000;
 pub const TID: u32 = 77;
 
 #[derive(Clone, Copy)]
@@ -322,6 +324,52 @@ impl Fake {
         self.put(bins + 2080, len);
         self.top = at;
         count
+    }
+
+    /// Adds an arena of a thread with seven used chunks. Its heap is in one segment with `before` bytes of another
+    /// mapping, as producers join them. Returns the blocks and their sizes.
+    pub fn add_thread_arena(&mut self, before: u64) -> Vec<(u64, u64)> {
+        const LEN: u64 = 0x21000;
+        const SIZE: u64 = 0x500;
+        // PREV_INUSE and NON_MAIN_ARENA.
+        const FLAGS: u64 = 1 | 4;
+        let mut bytes = vec![0x5a; before as usize];
+        bytes.resize((before + LEN) as usize, 0);
+        self.areas.insert(THREAD_HEAP - before, bytes);
+        // heap_info has the page size from 2.35 on.
+        let info = if self.version.tail > 0 { 48 } else { 32 };
+        let arena = THREAD_HEAP + info;
+        for (i, word) in [arena, 0, LEN, LEN].into_iter().enumerate() {
+            self.put(THREAD_HEAP + 8 * i as u64, word);
+        }
+        if info == 48 {
+            self.put(THREAD_HEAP + 32, 4096);
+        }
+        let bins = arena + self.version.start;
+        for k in 0..127 {
+            let head = bins + 16 * k - 16;
+            self.put(bins + 16 * k, head);
+            self.put(bins + 16 * k + 8, head);
+        }
+        let main = self.bins();
+        self.put(main + 2048, arena);
+        self.put(bins + 2048, ARENA);
+        let after = if self.version.threads { 2072 } else { 2064 };
+        if self.version.threads {
+            self.put(bins + 2064, 1);
+        }
+        self.put(bins + after, LEN);
+        self.put(bins + after + 8, LEN);
+        let mut at = (bins + after + 16).next_multiple_of(16);
+        let mut blocks = Vec::new();
+        for _ in 0..7 {
+            self.put(at + 8, SIZE | FLAGS);
+            blocks.push((at + 16, SIZE));
+            at += SIZE;
+        }
+        self.put(at + 8, (THREAD_HEAP + LEN - at) | FLAGS);
+        self.put(bins - 16, at);
+        blocks
     }
 
     /// Removes `mp_`, as if libc's data were not in the core.

@@ -14,7 +14,6 @@ use super::{
 
 /// Globals that no table has, and why they are requested.
 const GLOBALS_FROM_DESCRIPTOR: &[(&str, &str)] = &[
-    ("ExceptionMethodTable", "without it the class is found by its name"),
     ("RuntimeProductVersionString", "without it the version is in the version text or in the path"),
     ("RuntimeFlavor", "the tables are of CoreCLR, and those of NativeAOT are for it alone"),
     ("GCInfoVersion", "the tables have TableGCInfoVersion, for their own version only"),

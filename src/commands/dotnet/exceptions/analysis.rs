@@ -31,7 +31,6 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
     let mut read = Vec::new();
     for (id, runtime) in coreclr_by_id(session) {
         let Some(heap) = runtime.object_heap() else { continue };
-        read.push(id);
         let types = runtime.types();
         let _phase = session.process.enter(Phase::References);
         warn_in_gc(session.process, runtime, heap);
@@ -42,7 +41,10 @@ pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
             info.is_some_and(|info| types.bases(info.address).into_iter().any(is_base))
         };
         let (objects, mut more) = list(session.process, runtime, heap, None, &is_exception);
-        if base.is_none() && types.modules().iter().any(|m| m.missing.is_some()) {
+        // Without the class and its name, no object is known to be an exception: an empty list would prove nothing.
+        if base.is_some() || !objects.is_empty() || types.modules().iter().all(|m| m.missing.is_none()) {
+            read.push(id);
+        } else {
             session.process.diag.note(
                 WarningCode::Metadata,
                 format!(

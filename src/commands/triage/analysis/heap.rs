@@ -26,7 +26,7 @@ use crate::report::{Finding, Severity, TypeRow};
 use crate::runtimes::api::{
     self, ClrGc, FREE_NAME, Heap, ManagedRuntime, RetainedSizes, RuntimeFindings, Selection, StringStat, TypeIndex,
 };
-use crate::runtimes::graph::Retained;
+use crate::runtimes::graph::{GraphError, Retained};
 use crate::session::Session;
 use crate::units::{count, exact, round};
 
@@ -132,7 +132,9 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
                     labels.extend(of_objects);
                     held_by.extend(owners);
                 }
-                // Without named holders, report the dominators.
+                // All of this is dropped.
+                Err(GraphError::OutOfTime) => return,
+                // Without names, the dominators remain.
                 Err(_) => findings.extend(suspects(session, retained, names, rooted, budget)),
             }
             findings.extend(graph.add(rooted, retained, strings.then_some(&report), progress));

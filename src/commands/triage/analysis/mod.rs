@@ -116,7 +116,7 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     causes::join(&mut findings);
     ranking::judge(&mut findings);
     findings.extend(verdict(&findings, &missing(session, scene.as_ref(), &not_read, &budget)));
-    finish(session, &mut findings, Some(used), tally.measure);
+    finish(session, &mut findings, Some(used), &tally);
     unnamed.sort_by_key(|row| (Reverse(row.bytes), row.start));
     let nameless: u64 = unnamed.iter().map(|row| row.bytes).fold(0, u64::saturating_add);
     let more_unnamed = unnamed.len().saturating_sub(UNNAMED) as u64;
@@ -177,13 +177,14 @@ pub(in crate::commands) fn quick(
     session.process.target().release();
     findings.extend(anonymous::quick(session, &tally));
     page_states::add(&tally, &mut findings);
-    finish(session, &mut findings, (tally.measure != Measure::InCore).then(|| tally.total()), tally.measure);
+    finish(session, &mut findings, (tally.measure != Measure::InCore).then(|| tally.total()), &tally);
     findings
 }
 
-/// Sorts the findings by importance. Adds each finding's share of the written or resident bytes. Adds the core's path
-/// to its command.
-fn finish(session: &Session<'_>, findings: &mut [Finding], used: Option<u64>, measure: Measure) {
+/// Sorts the findings by importance. Adds each one's share of the written or resident bytes, and the core's path after
+/// its command.
+fn finish(session: &Session<'_>, findings: &mut [Finding], used: Option<u64>, tally: &Tally) {
+    let measure = tally.measure;
     let core = quoted(&session.process.facts().path);
     // A part has at most the share of its whole, because some allocated malloc memory may never have been written.
     let wholes: BTreeMap<&str, u64> = findings.iter().filter_map(|f| Some((f.id, f.bytes?))).collect();
@@ -206,7 +207,10 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], used: Option<u64>, me
     };
     for finding in findings.iter_mut() {
         let most = whole(finding).unwrap_or(u64::MAX);
-        finding.share = finding.share.or_else(|| Some(share(finding.bytes?.min(most), used?)));
+        // These bytes may be zeros that the runtime wrote, so all zeros of its heap count in the whole, too.
+        let zeros = if cleared && finding.within == Some("managed-heap") { tally.zeros_of_heaps() } else { 0 };
+        let all = used.map(|used| used.saturating_add(zeros));
+        finding.share = finding.share.or_else(|| Some(share(finding.bytes?.min(most), all?)));
         // Objects that were never written take up no memory.
         if ranking::family(finding.id) == Family::Retained && most < ranking::HOLDER_BYTES {
             finding.severity = finding.severity.min(Severity::Info);

@@ -287,6 +287,11 @@ impl Tally {
         KindBytes { measure, bytes: sums }
     }
 
+    /// Bytes of managed heaps that are in the core and read as zero. A runtime that clears objects wrote some of them.
+    pub(super) fn zeros_of_heaps(&self) -> u64 {
+        self.shares.get(&Subject::ManagedHeap).map_or(0, |share| share.in_core.saturating_sub(share.used))
+    }
+
     pub(super) fn total(&self) -> u64 {
         let unlisted = self.unlisted.iter().map(|(_, bytes)| *bytes);
         self.shares.values().map(|share| share.used).chain(unlisted).saturating_sum()

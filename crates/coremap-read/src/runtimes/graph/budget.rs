@@ -99,6 +99,12 @@ impl MemoryBudget {
         if number.is_multiple_of(QUERY_INTERVAL) { self.in_time() } else { Ok(()) }
     }
 
+    /// Whether the time limit has passed. Queries it for one in [`QUERY_INTERVAL`] numbers.
+    #[inline(always)]
+    pub fn is_late_at(&self, number: usize) -> bool {
+        number.is_multiple_of(QUERY_INTERVAL) && self.is_late()
+    }
+
     /// Creates a budget without a limit.
     pub fn unbounded() -> MemoryBudget {
         MemoryBudget::new(u64::MAX)

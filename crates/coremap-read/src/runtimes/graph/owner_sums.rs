@@ -28,7 +28,12 @@ impl OwnerTree<'_, '_> {
         let mut depths: HashMap<TypeIndex, u64> = HashMap::new();
         let mut stack: Vec<Step> =
             nodes.iter().flat_map(|node| self.children(*node)).copied().map(Step::Enter).collect();
+        let mut visited = 0_usize;
         while let Some(step) = stack.pop() {
+            visited += 1;
+            if self.budget.is_late_at(visited) {
+                break;
+            }
             let node = match step {
                 Step::Enter(node) => node,
                 Step::Leave(kind) => {

@@ -45,6 +45,8 @@ pub struct OwnerTree<'r, 'g> {
     children: Vec<TreeNode>,
     /// The object of each root. `None` if an earlier root has it.
     tops: Vec<Option<TreeNode>>,
+    /// Time limit of the walks through the tree. Once it has passed, they end early and their results are incomplete.
+    pub budget: MemoryBudget,
     _charge: Charge,
 }
 
@@ -161,15 +163,17 @@ impl<'r, 'g> OwnerTree<'r, 'g> {
                 *sum = sum.saturating_add(*more);
             }
         }
-        for &id in order.iter().rev() {
+        for (number, &id) in order.iter().rev().enumerate() {
+            budget.in_time_at(number)?;
             let own = bytes.get(id as usize).copied().unwrap_or(0);
             let up = parent.get(id as usize).copied().unwrap_or(NONE);
             if let Some(sum) = bytes.get_mut(up as usize) {
                 *sum = sum.saturating_add(own);
             }
         }
-        let (first, children) = children(&parent, &order);
-        Ok(OwnerTree { live, parent, bytes, kinds, first, children, tops, _charge: charge })
+        let (first, children) = children(&parent, &order, budget)?;
+        let budget = budget.clone();
+        Ok(OwnerTree { live, parent, bytes, kinds, first, children, tops, budget, _charge: charge })
     }
 
     /// Object of each root, by the root's index. `None` if an earlier root has it.
@@ -243,10 +247,15 @@ fn set<T>(list: &mut [T], id: u32, value: T) {
 }
 
 /// Children of each node, in the order of their discovery.
-fn children(parent: &[u32], order: &[TreeNode]) -> (Vec<u32>, Vec<TreeNode>) {
+fn children(
+    parent: &[u32],
+    order: &[TreeNode],
+    budget: &MemoryBudget,
+) -> Result<(Vec<u32>, Vec<TreeNode>), GraphError> {
     let mut first = vec![0_u32; parent.len() + 1];
     let up = |id: &TreeNode| parent.get(*id as usize).copied().unwrap_or(NONE) as usize;
-    for id in order {
+    for (number, id) in order.iter().enumerate() {
+        budget.in_time_at(number)?;
         if let Some(count) = first.get_mut(up(id).saturating_add(1)).filter(|_| up(id) < parent.len()) {
             *count += 1;
         }
@@ -258,13 +267,14 @@ fn children(parent: &[u32], order: &[TreeNode]) -> (Vec<u32>, Vec<TreeNode>) {
     }
     let mut next = first.clone();
     let mut children = vec![0; sum as usize];
-    for id in order {
+    for (number, id) in order.iter().enumerate() {
+        budget.in_time_at(number)?;
         if let Some(slot) = next.get_mut(up(id)).filter(|_| up(id) < parent.len()) {
             set(&mut children, *slot, *id);
             *slot += 1;
         }
     }
-    (first, children)
+    Ok((first, children))
 }
 
 #[cfg(test)]

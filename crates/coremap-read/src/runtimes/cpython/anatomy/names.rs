@@ -7,7 +7,7 @@ use crate::image::known_files;
 use crate::limits;
 use crate::runtimes::cpython::CPython;
 use crate::runtimes::cpython::heap::Heap;
-use crate::runtimes::cpython::objects::{Objects, PyType, flags, is_identifier};
+use crate::runtimes::cpython::objects::{BY_MEMBER, Objects, PyType, flags, is_identifier};
 
 /// Names that reports need for lookups, and states of futures. None of them is the program's own.
 const WORDS: [&str; 17] = [
@@ -29,6 +29,15 @@ const WORDS: [&str; 17] = [
     "Task",
     "_PyTask",
 ];
+
+/// Names that reports need for lookups: [`WORDS`], and members that name a static type.
+fn words() -> impl Iterator<Item = &'static str> {
+    WORDS.into_iter().chain(BY_MEMBER.into_iter().map(|(member, _)| member))
+}
+
+fn is_word(text: &str) -> bool {
+    words().any(|word| word == text)
+}
 
 /// Values of `__module__` in modules that are frozen into the interpreter.
 const LIBRARY: [&str; 2] = ["_frozen_importlib", "_frozen_importlib_external"];
@@ -53,7 +62,7 @@ pub(super) struct KeptNames {
     /// Addresses of references to names that are printed as keys or fields.
     name_refs: HashSet<Addr>,
     shown: HashSet<String>,
-    /// Length in characters of the longest text in `shown` and [`WORDS`].
+    /// Length in characters of the longest text in `shown` and [`words`].
     longest: u64,
 }
 
@@ -61,8 +70,8 @@ impl KeptNames {
     /// Collects all names except those of code and functions ([`KeptNames::add_code`]) and of classes
     /// ([`KeptNames::of_type`]).
     pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>, shown: &HashSet<String>) -> KeptNames {
-        let words = WORDS.iter().copied().chain(shown.iter().map(String::as_str));
-        let longest = words.map(|word| word.chars().count() as u64).max().unwrap_or(0);
+        let lengths = words().map(str::len).chain(shown.iter().map(|text| text.chars().count()));
+        let longest = lengths.max().unwrap_or(0) as u64;
         let mut names = KeptNames {
             all: HashSet::new(),
             public: HashSet::new(),
@@ -93,7 +102,7 @@ impl KeptNames {
 
     /// Whether the object is a name from the interpreter's own library.
     pub(super) fn is_public(&self, objects: &Objects<'_>, object: Addr) -> bool {
-        self.public.contains(&object) || objects.str_at(object).is_some_and(|text| WORDS.contains(&text.as_str()))
+        self.public.contains(&object) || objects.str_at(object).is_some_and(|text| is_word(&text))
     }
 
     /// Whether the object stays as it is.
@@ -105,7 +114,7 @@ impl KeptNames {
     pub(super) fn has_text(&self, objects: &Objects<'_>, object: Addr, length: u64) -> bool {
         let by_text = || {
             let text = objects.text(object, usize::try_from(length).ok()?)?;
-            Some(WORDS.contains(&text.as_str()) || self.shown.contains(&text))
+            Some(is_word(&text) || self.shown.contains(&text))
         };
         self.has(object) || length <= self.longest && by_text() == Some(true)
     }

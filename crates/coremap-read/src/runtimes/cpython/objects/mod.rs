@@ -18,6 +18,7 @@ pub(crate) use modules::modules;
 pub use names::StaticNames;
 pub use text::TextContent;
 pub(crate) use text::is_identifier;
+pub(in crate::runtimes::cpython) use types::BY_MEMBER;
 pub use types::{PyType, TypeForm, flags};
 
 use crate::addr::Addr;

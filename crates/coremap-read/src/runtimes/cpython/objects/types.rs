@@ -74,9 +74,9 @@ pub enum TypeForm {
     NdArray,
 }
 
-/// Members that only one type has, with the type's name. It is among the constants of the program file, which most
-/// dumps omit; the keys of its dict are objects.
-const BY_MEMBER: [(&str, &str); 7] = [
+/// Members that only one type has, with the type's name. It is among the constants of the program file, which most dumps
+/// omit; the keys of its dict are objects.
+pub(in crate::runtimes::cpython) const BY_MEMBER: [(&str, &str); 7] = [
     ("tb_frame", "traceback"),
     ("f_back", "frame"),
     ("gi_frame", "generator"),

@@ -41,14 +41,16 @@ pub struct Heap<'p> {
     classes: Arc<Classes<'p>>,
     types: Types<'p>,
     parts: Vec<HeapRange>,
-    /// Starts of the parts with a single object, by address.
-    single: Vec<Addr>,
+    /// Starts of the parts with a single object, by address, and the ends of their last regions.
+    single: Vec<(Addr, Addr)>,
     /// Unused parts of allocation buffers, by address.
     tlabs: Vec<AddrRange>,
     align: u64,
     in_gc: bool,
     notes: Vec<String>,
+    /// Space without objects, by region, but for the ends of regions with a single object.
     unused: Vec<(&'static str, u64)>,
+    all_unused: OnceLock<Vec<(&'static str, u64)>>,
     words: OnceLock<Words<'p>>,
     layouts: ObjectLayouts,
     statics: names::Statics,
@@ -75,6 +77,7 @@ impl<'p> Heap<'p> {
             in_gc,
             notes,
             unused: unused(spaces),
+            all_unused: OnceLock::new(),
             words: OnceLock::new(),
             layouts: ObjectLayouts::new(&classes),
             statics: names::Statics::default(),
@@ -138,23 +141,18 @@ fn content(bytes: &[u8], count: u32, latin1: bool, storage: (Addr, u64)) -> Stri
     StringContent { length, bytes, units, storage: Some(storage) }
 }
 
-/// Returns the space without objects: where, and bytes.
+/// Returns the space without objects in regions that may have several: where, and bytes.
 fn unused(spaces: &Spaces) -> Vec<(&'static str, u64)> {
     let rest = |space: &&Space| space.end.since(space.used.end.min(space.end));
     let sum = |of: &dyn Fn(&&Space) -> bool| spaces.all.iter().filter(of).map(|space| rest(&space)).saturating_sum();
-    let of = |generation| move |space: &&Space| space.generation == generation;
-    let (free, ends) = (sum(&of(Generation::Free)), sum(&of(Generation::Humongous)));
+    let free = sum(&|space| space.generation == Generation::Free);
     // An allocation may use the rest of any other region, but not the end of one that a humongous object has.
     let rest =
         sum(&|space| !matches!(space.generation, Generation::Free | Generation::Humongous | Generation::Archive));
-    [
-        ("in free regions", free),
-        ("lost at the ends of humongous objects", ends),
-        ("not allocated yet in regions in use", rest),
-    ]
-    .into_iter()
-    .filter(|(_, bytes)| *bytes > 0)
-    .collect()
+    [("in free regions", free), ("not allocated yet in regions in use", rest)]
+        .into_iter()
+        .filter(|(_, bytes)| *bytes > 0)
+        .collect()
 }
 
 /// Whether threads are stopped for a collection that moves objects.
@@ -168,8 +166,8 @@ fn is_in_gc(classes: &Classes<'_>) -> bool {
 
 /// Returns the parts of the heap, and the starts of parts with a single object. An object that spans several regions
 /// makes one part.
-fn parts(classes: &Classes<'_>, spaces: &Spaces, notes: &mut Vec<String>) -> (Vec<HeapRange>, Vec<Addr>) {
-    let (mut out, mut single): (Vec<HeapRange>, Vec<Addr>) = Default::default();
+fn parts(classes: &Classes<'_>, spaces: &Spaces, notes: &mut Vec<String>) -> (Vec<HeapRange>, Vec<(Addr, Addr)>) {
+    let (mut out, mut single): (Vec<HeapRange>, Vec<(Addr, Addr)>) = Default::default();
     let mut left = classes.vm.process.facts().size;
     let mut left_out = 0_usize;
     let mut end = Addr::NULL;
@@ -177,9 +175,11 @@ fn parts(classes: &Classes<'_>, spaces: &Spaces, notes: &mut Vec<String>) -> (Ve
         let range = space.used;
         if space.continues
             && let Some(last) = out.last_mut()
-            && single.last() == Some(&last.range.start)
+            && let Some((start, end_of_regions)) = single.last_mut()
+            && *start == last.range.start
             && last.range.end == range.start
         {
+            *end_of_regions = space.end.max(range.end);
             last.range.end = range.end;
             end = range.end;
             continue;
@@ -200,7 +200,7 @@ fn parts(classes: &Classes<'_>, spaces: &Spaces, notes: &mut Vec<String>) -> (Ve
         left -= dumped;
         end = range.end;
         if space.one_object {
-            single.push(range.start);
+            single.push((range.start, space.end.max(range.end)));
         }
         out.push(HeapRange { heap: 0, generation: space.generation.managed(), range });
     }
@@ -297,8 +297,22 @@ impl api::Heap for Heap<'_> {
         self.types.string()
     }
 
+    /// G1 fills the end of a humongous object's last region with arrays that nothing refers to, so `_top` does not show
+    /// it (g1CollectedHeap.cpp, humongous_obj_allocate_initialize_regions).
     fn unused_space(&self) -> &[(&'static str, u64)] {
-        &self.unused
+        self.all_unused.get_or_init(|| {
+            let mut reader = reader::Reader::new(self);
+            let end_of = |reader: &mut reader::Reader<'_, '_>, start: Addr| {
+                reader.node(start.get()).map(|node| start.saturating_add(node.counted_size))
+            };
+            let ends = self
+                .single
+                .iter()
+                .map(|&(start, end)| end_of(&mut reader, start).map_or(0, |at| end.since(at.min(end))));
+            let ends: u64 = ends.saturating_sum();
+            let lost = (ends > 0).then_some(("lost at the ends of humongous objects", ends));
+            self.unused.iter().copied().chain(lost).collect()
+        })
     }
 
     /// A String's characters are in an array of their own, which other Strings may share.
@@ -341,11 +355,7 @@ mod tests {
             source: "",
             notes: Vec::new(),
         };
-        let wanted = [
-            ("in free regions", 1 << 20),
-            ("lost at the ends of humongous objects", 512 << 10),
-            ("not allocated yet in regions in use", 512 << 10),
-        ];
+        let wanted = [("in free regions", 1 << 20), ("not allocated yet in regions in use", 512 << 10)];
         assert_eq!(unused(&spaces), wanted);
     }
 }

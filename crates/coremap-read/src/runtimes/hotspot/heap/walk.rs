@@ -67,7 +67,7 @@ impl LinearHeap for Heap<'_> {
     }
 
     fn is_single(&self, part: &HeapRange) -> bool {
-        self.single.binary_search(&part.range.start).is_ok()
+        self.single.binary_search_by_key(&part.range.start, |(start, _)| *start).is_ok()
     }
 
     fn no_object(&self, _window: &Window<'_>, _at: u64, klass: u64) -> String {
