@@ -120,8 +120,8 @@ fn memory_of_every_kind_is_of_one_moment() {
 #[test]
 fn a_runtime_is_read_in_the_same_way() {
     let code = "import time; kept = [str(i) * 20 for i in range(50000)]; print('ready', flush=True); time.sleep(1000)";
-    let child = Command::new("python3").args(["-c", code]).env_clear().stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut running = match child.spawn() {
+    let mut python = Command::new("python3");
+    let mut running = match python.args(["-c", code]).env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).spawn() {
         Ok(child) => Running(child),
         Err(e) => return eprintln!("skipped: no python3: {e}"),
     };
