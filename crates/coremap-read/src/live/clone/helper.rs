@@ -19,8 +19,11 @@ use crate::live::ptrace::{self, MAX_REGISTERS, TraceState};
 /// Maximum number of threads that are tried.
 pub(super) const MAX_CANDIDATES: usize = 16;
 
-/// Maximum wait for a thread to stop. Others are tried then.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// Maximum wait for a thread to stop. On a busy machine it must run first. If it takes longer, this process ends.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The same at the end, when nothing waits for it, and a zombie would be left.
+const REAP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Time between two looks at a thread that is about to stop.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -151,7 +154,7 @@ pub(super) fn run(mut link: UnixStream, plan: &Plan) -> ! {
     let target = pidfd(plan.pid);
     let mut copy = Copied::default();
     let mut is_asked = false;
-    match hold(plan) {
+    match hold(plan, PATIENCE) {
         Ok(held) => {
             let is_sent = link.write_all(&Answer::Done(held.tid).encode(Some(&held.state))).is_ok();
             if is_sent {
@@ -248,10 +251,10 @@ fn await_end(link: &mut UnixStream, target: Option<&OwnedFd>) -> bool {
 }
 
 /// Stops one of the threads at a point where it can make a system call.
-fn hold(plan: &Plan) -> Result<Held, Answer> {
+fn hold(plan: &Plan, patience: Duration) -> Result<Held, Answer> {
     let mut answer = Answer::NoThread;
     for &tid in plan.candidates.iter().take_while(|&&tid| tid != 0) {
-        match Held::stop(plan, tid) {
+        match Held::stop(plan, tid, patience) {
             Ok(held) => return Ok(held),
             Err(BUSY) => return Err(BUSY),
             Err(refusal) => answer = refusal,
@@ -261,7 +264,7 @@ fn hold(plan: &Plan) -> Result<Held, Answer> {
 }
 
 impl Held {
-    fn stop(plan: &Plan, tid: u32) -> Result<Held, Answer> {
+    fn stop(plan: &Plan, tid: u32, patience: Duration) -> Result<Held, Answer> {
         let failed = |error: std::io::Error| Answer::Failed(error.raw_os_error().unwrap_or(0));
         ptrace::seize(tid).map_err(failed)?;
         // If the thread is gone, the wait for it will notice.
@@ -276,7 +279,7 @@ impl Held {
                     return Err(Answer::NoThread);
                 }
                 Ok(Some(TraceState::Gone)) | Err(_) => return Err(Answer::NoThread),
-                Ok(None) if asked.elapsed() > PATIENCE => {
+                Ok(None) if asked.elapsed() > patience => {
                     // It can't be released before it stops. The kernel releases it when this process ends.
                     return Err(BUSY);
                 }
@@ -405,7 +408,7 @@ impl Copied {
     fn reap(&self, plan: &Plan) {
         let Some(child) = self.theirs else { return };
         for _ in 0..REAP_TRIES {
-            match hold(plan) {
+            match hold(plan, REAP_PATIENCE) {
                 Ok(held) => {
                     let _ = held.call(plan.instruction, MACHINE.wait4, &[child, 0, WAIT_FLAGS, 0, 0, 0], &mut None);
                     return held.release();
