@@ -408,7 +408,7 @@ fn names_of_tasks_go_with_the_other_names() {
 /// read. So members that name types are no texts of the program.
 #[test]
 fn a_scrubbed_core_has_the_same_types() {
-    for name in names("frame-objects").chain(names("python")) {
+    for name in names("frame-objects") {
         let core = real::plain(name);
         let folder = tempfile::tempdir().unwrap();
         let scrubbed = folder.path().join("core");

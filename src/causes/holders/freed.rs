@@ -55,15 +55,10 @@ fn owns_elements(namer: &Namer<'_, '_, '_, '_>, holder: &Holder) -> bool {
 /// Whether the way up from a node comes to one of some others. A way that is longer than [`STEPS`] counts as such: it
 /// goes through a list.
 fn is_below(namer: &Namer<'_, '_, '_, '_>, node: TreeNode, others: &HashSet<TreeNode>) -> bool {
-    let mut at = node;
-    for _ in 0..STEPS {
-        if others.contains(&at) {
-            return true;
-        }
-        match namer.tree.parent(at) {
-            Some(Parent::Object(up)) => at = up,
-            Some(Parent::Root(_)) | None => return false,
-        }
-    }
-    true
+    let up = |at: &TreeNode| match namer.tree.parent(*at)? {
+        Parent::Object(up) => Some(up),
+        Parent::Root(_) => None,
+    };
+    let way: Vec<TreeNode> = std::iter::successors(Some(node), up).take(STEPS).collect();
+    way.len() == STEPS || way.iter().any(|at| others.contains(at))
 }
