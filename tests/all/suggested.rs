@@ -92,7 +92,10 @@ fn retained_differs(core: &str, words: &[String], finding: &Value) -> Option<Str
         words.iter().find(|word| word.starts_with("0x")).filter(|_| ["retained", "containers"].contains(&id))?;
     let answer = run(["retained", "--json", "--object", address, core]).json();
     let retained = answer["object"]["retained"].as_u64()?;
-    let (told, _) = text.split_once(',')?;
+    // The size is that of the finding, unless a part of it was never written: `(60 MiB, 69 % of live objects)`.
+    let share = text.split_once(" % of ")?.0.rsplit_once('(')?.1;
+    let own = finding["bytes"].as_u64().map(round);
+    let told = share.split_once(", ").map_or(own.as_deref(), |(size, _)| Some(size))?;
     let freed = text.split_once("Without it, ").and_then(|(_, rest)| rest.split_once(" would be freed"));
     let is_equal = match freed {
         _ if id == "containers" => finding["bytes"] == retained,
