@@ -53,12 +53,6 @@ pub(crate) struct Common {
     /// read later may be inconsistent, and the exit status is then 4
     #[arg(long, global = true, value_name = "TIME", value_parser = duration, conflicts_with = "no_stop")]
     pub(crate) stop_at_most: Option<Duration>,
-    /// With --pid: stop the process for some milliseconds only, and read a copy-on-write child of it
-    ///
-    /// A thread of the process is made to fork. The child never runs, and is killed when the command ends. While it
-    /// exists, the process needs a new page for each page that it changes. docs/live.md lists the risks.
-    #[arg(long, global = true, conflicts_with = "no_stop")]
-    pub(crate) snapshot: bool,
     /// Show all columns of tables, and never cut or wrap lines to the width of the terminal
     #[arg(long, global = true)]
     pub(crate) wide: bool,

@@ -131,7 +131,6 @@ pub(super) fn open(path: &Path, common: &Common, progress: &Progress) -> Result<
         handle_sigbus: true,
         no_stop: common.no_stop,
         stop_at_most: common.stop_at_most,
-        snapshot: common.snapshot,
         ..Options::default()
     };
     // Bytes are counted only during decompression.

@@ -115,8 +115,6 @@ codes! {
             "The process was released before all was read (`--stop-at-most`), so the data may be inconsistent. Allow a longer stop.";
         NotStopped = Either, "not-stopped", "threads were not stopped",
             "Some threads ran while they were read, so their registers are missing and data may be inconsistent. Leave out `--no-stop`, or run again.";
-        NoSnapshot = Note, "no-snapshot", "no snapshot was made",
-            "The process could not be copied for `--snapshot`, so it was stopped and read as without it. The message says why.";
         Budget = Lost, "budget", "the work was cut short",
             "The analysis reached its limit of memory or work and skipped the rest. Raise the limit with `--memory SIZE`; the core may also be damaged.";
         Invariant = Lost, "invariant", "the answer contradicts itself",

@@ -64,9 +64,6 @@ pub struct Options {
     pub no_stop: bool,
     /// Running process: resume it after this time, even if reading is not finished.
     pub stop_at_most: Option<Duration>,
-    /// Running process: read a copy-on-write child in its place, which is stopped and has no effect, and resume the
-    /// process after some milliseconds. If no child can be made, an answer has the warning `no-snapshot`.
-    pub snapshot: bool,
     /// Running process: it will be dumped. Data that a core stores besides memory is retained. The process's own files
     /// are not read for names, since a reader of the core may not have them.
     pub to_dump: bool,
@@ -189,12 +186,8 @@ impl Process {
         let allowed = UserLimits { memory: options.memory, alone: options.alone };
         #[cfg(target_os = "linux")]
         if let Some(pid) = live::named(path) {
-            let attach = AttachOptions {
-                no_stop: options.no_stop,
-                max_stop: options.stop_at_most,
-                to_dump: options.to_dump,
-                snapshot: options.snapshot && !options.no_stop && !options.to_dump,
-            };
+            let attach =
+                AttachOptions { no_stop: options.no_stop, max_stop: options.stop_at_most, to_dump: options.to_dump };
             if options.smaps.is_some() {
                 diag.note(WarningCode::Smaps, "--smaps is ignored: it is for cores, and this is a running process");
             }

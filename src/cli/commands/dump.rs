@@ -223,9 +223,6 @@ impl Command for Dump {
                     .into(),
             ));
         }
-        if common.snapshot {
-            return Err(Failure::Usage("dump cannot use --snapshot; --for COMMANDS needs a shorter stop".into()));
-        }
         // Checked before the process is stopped.
         refuse_existing(out, Self::NAME, None)?;
         let new = NewFile::begin(out)?;

@@ -107,9 +107,6 @@ impl Asked {
         if common.no_stop {
             command.arg("--no-stop");
         }
-        if common.snapshot {
-            command.arg("--snapshot");
-        }
         if let Some(time) = common.stop_at_most {
             command.arg("--stop-at-most").arg(format!("{}ms", time.as_millis()));
         }

@@ -77,13 +77,12 @@ pub(super) struct Source {
     memory: Option<u64>,
     no_stop: bool,
     stop_at_most: Option<Duration>,
-    snapshot: bool,
 }
 
 impl Source {
     pub(super) fn new(path: PathBuf, common: &Common) -> Source {
         let (memory, no_stop, stop_at_most) = (common.memory, common.no_stop, common.stop_at_most);
-        Source { path, symbols: common.symbols.clone(), memory, no_stop, stop_at_most, snapshot: common.snapshot }
+        Source { path, symbols: common.symbols.clone(), memory, no_stop, stop_at_most }
     }
 
     fn options(&self) -> Options {
@@ -94,7 +93,6 @@ impl Source {
             handle_sigbus: true,
             no_stop: self.no_stop,
             stop_at_most: self.stop_at_most,
-            snapshot: self.snapshot,
             ..Options::default()
         }
     }

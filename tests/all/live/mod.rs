@@ -4,7 +4,6 @@ mod blocked;
 mod copied;
 mod files;
 mod resident;
-mod snapshot;
 mod states;
 
 use std::process::{Command, Stdio};

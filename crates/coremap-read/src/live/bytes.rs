@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
@@ -94,8 +94,6 @@ pub(super) struct MappedPart {
     pub(super) is_shared: bool,
     /// Whether a core would contain it. If not, its bytes are in its file.
     pub(super) is_dumped: bool,
-    /// Whether a child of the process would not have its bytes.
-    pub(super) is_not_forked: bool,
 }
 
 pub(super) struct Bytes {
@@ -108,17 +106,6 @@ pub(super) struct Bytes {
     fetched: AtomicU64,
     /// Pages that were in memory when all memory that can change was copied. Empty if it was not copied.
     at_copy: OnceLock<PagesAtCopy>,
-    /// A copy of the process that is read in its place.
-    snapshot: OnceLock<Source>,
-    /// Whether that copy was ended. Another process may get its ID.
-    is_snapshot_over: AtomicBool,
-}
-
-/// A process whose memory is read.
-pub(super) struct Source {
-    pub(super) pid: u32,
-    pub(super) mem: File,
-    pub(super) pagemap: File,
 }
 
 /// Cached page states of a stretch. Single pages are queried by the ten thousand, mostly near an earlier one.
@@ -163,8 +150,7 @@ impl Bytes {
     pub(super) fn new(pid: u32, mem: File, pagemap: Option<File>, parts: Vec<MappedPart>) -> Bytes {
         let cached = (0..CACHED_PAGES).map(|_| Mutex::new(None)).collect();
         let states_cache = (0..CACHED_STRETCHES).map(|_| Mutex::new(None)).collect();
-        let (fetched, at_copy, snapshot, is_snapshot_over) = Default::default();
-        Bytes { pid, mem, pagemap, parts, cached, states_cache, fetched, at_copy, snapshot, is_snapshot_over }
+        Bytes { pid, mem, pagemap, parts, cached, states_cache, fetched: AtomicU64::new(0), at_copy: OnceLock::new() }
     }
 
     /// Total length in bytes.
@@ -196,23 +182,7 @@ impl Bytes {
         let _ = self.at_copy.set(pages);
     }
 
-    /// Reads a copy of the process from now on. It has all memory that is not read already.
-    pub(super) fn set_snapshot(&self, copy: Source, pages: PagesAtCopy) {
-        let _ = self.snapshot.set(copy);
-        self.set_copied(pages);
-    }
-
-    /// Notes that the copy of the process is about to end. From now on, nothing is read from it.
-    pub(super) fn end_snapshot(&self) {
-        self.is_snapshot_over.store(true, Ordering::Relaxed);
-    }
-
-    /// Process ID and memory to read.
-    fn source(&self) -> (u32, &File) {
-        self.snapshot.get().map_or((self.pid, &self.mem), |copy| (copy.pid, &copy.mem))
-    }
-
-    /// Index of the mapping that contains `addr`, or of the last one before it.
+    /// Returns the index of the mapping that contains `addr`, or of the last one before it.
     pub(super) fn index_at(&self, addr: Addr) -> Option<usize> {
         self.parts.partition_point(|part| part.range.start <= addr).checked_sub(1)
     }
@@ -311,7 +281,7 @@ impl Bytes {
             let count = pages.len().div_ceil(page);
             let states = states.get_mut(..count).unwrap_or_default();
             match states.first_mut() {
-                _ if self.at_copy().is_some() && self.snapshot.get().is_none() => states.fill(State::Absent),
+                _ if self.at_copy().is_some() => states.fill(State::Absent),
                 _ if part.is_full() => {}
                 Some(state) if count == 1 => *state = self.state(start),
                 _ => self.read_states(start, states),
@@ -337,15 +307,11 @@ impl Bytes {
     }
 
     fn read_memory(&self, addr: Addr, out: &mut [u8]) -> bool {
-        if self.is_snapshot_over.load(Ordering::Relaxed) {
-            return false;
-        }
         self.fetched.fetch_add(out.len() as u64, Ordering::Relaxed);
         // Twice as fast as /proc/PID/mem, but it can't read memory without read access.
-        let (pid, mem) = self.source();
-        let done = ptrace::read(pid, addr, out);
+        let done = ptrace::read(self.pid, addr, out);
         let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) else { return true };
-        read_all(mem, addr.saturating_add(done as u64).get(), rest).is_ok_and(|n| n == rest.len())
+        read_all(&self.mem, addr.saturating_add(done as u64).get(), rest).is_ok_and(|n| n == rest.len())
     }
 
     /// Returns the state of a page, through the cache.
@@ -366,8 +332,7 @@ impl Bytes {
     fn read_states(&self, start: Addr, out: &mut [State]) {
         let mut words = [0; QUERY_PAGES * 8];
         let words = words.get_mut(..out.len() * 8).unwrap_or_default();
-        let pagemap = self.snapshot.get().map(|copy| &copy.pagemap).or(self.pagemap());
-        let read = pagemap.and_then(|file| read_all(file, number(start) * 8, words).ok());
+        let read = self.pagemap.as_ref().and_then(|file| read_all(file, number(start) * 8, words).ok());
         let known = words.get(..read.unwrap_or(0)).unwrap_or_default().as_chunks::<8>().0;
         for (i, state) in out.iter_mut().enumerate() {
             *state = known.get(i).map_or(State::Unknown, |word| state_of(u64::from_ne_bytes(*word)));

@@ -10,7 +10,6 @@
 //! | `bytes` | memory, read without faulting in absent pages |
 //! | `pages` | which pages are in memory |
 //! | `snapshot` | a copy of all memory that can change, so that the process goes on |
-//! | `clone` | a copy-on-write child, read in place of the process (`--snapshot`) |
 //! | `cgroup` | figures of the control group |
 //! | `refused` | why access was denied, and the remedy |
 //!
@@ -20,7 +19,6 @@
 
 mod bytes;
 mod cgroup;
-mod clone;
 mod maps;
 mod open;
 mod pages;
@@ -42,7 +40,6 @@ use crate::core::mapped::mirror::Mirror;
 use crate::limits;
 use crate::targets::{DumpNotes, Extents, Facts, Reads, StopReport, Target};
 use bytes::Bytes;
-use clone::Snapshot;
 use open::MappedFiles;
 pub(crate) use open::named;
 use stop::{Stop, StopSummary};
@@ -114,8 +111,6 @@ pub(crate) struct AttachOptions {
     pub(crate) max_stop: Option<Duration>,
     /// Whether the process will be dumped. Then data that a core contains besides memory is stored.
     pub(crate) to_dump: bool,
-    /// Whether to read a copy-on-write child in place of the process, if one can be made.
-    pub(crate) snapshot: bool,
 }
 
 /// A running process. Its target offsets number the bytes of its mappings in order, without gaps.
@@ -137,8 +132,6 @@ pub(crate) struct Live {
     resumed: Arc<AtomicBool>,
     /// Whether [`Target::release`] waits for [`Target::finish`].
     pinned: AtomicBool,
-    /// The copy that is read in place of the process, until the answer is made.
-    snapshot: Mutex<Option<Arc<Snapshot>>>,
 }
 
 impl Live {
@@ -167,7 +160,6 @@ impl Live {
             pinned,
             notes: None,
             files: None,
-            snapshot: Mutex::default(),
         }
     }
 
@@ -274,12 +266,6 @@ impl Target for Live {
 
     fn finish(&self) -> Option<StopReport> {
         self.end();
-        // Before the answer is written: its reader may take long.
-        let snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if snapshot.is_some() {
-            self.bytes.end_snapshot();
-        }
-        drop(snapshot);
         let summary = self.summary.get();
         Some(StopReport {
             lasted: summary.map_or(Duration::ZERO, |summary| summary.lasted),

@@ -4,19 +4,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::diag::{Diagnostics, WarningCode};
 use crate::limits;
-use crate::live::bytes::{AbsentSource, Bytes, LazyFile, MappedPart, Source};
-use crate::live::clone::{NoSnapshot, Snapshot};
+use crate::live::bytes::{AbsentSource, Bytes, LazyFile, MappedPart};
 use crate::live::maps::{self, Vma};
 use crate::live::refused::Circumstances;
 use crate::live::stop::{self, Stop, Stopped};
-use crate::live::{AttachOptions, Live, LiveError, cgroup, clone};
+use crate::live::{AttachOptions, Live, LiveError, cgroup};
 use crate::range_map::RangeMap;
 use crate::resident::{smaps, status};
 use crate::targets::budget::UserLimits;
@@ -62,15 +61,6 @@ impl Live {
         let parse = |text: &[u8]| smaps::parse(text).into_residence(proc.path("smaps"));
         let before = (!attach.to_dump).then(|| parse(&smaps()));
         let mut thread_names = names(pid, stop::tids(pid).unwrap_or_default().into_iter());
-        let mut attach = attach;
-        let mut no_snapshot = None;
-        if attach.snapshot {
-            // The figures for the check are of the moment before, like smaps.
-            let status = status::parse(&proc.read("status").unwrap_or_default());
-            let figures = Residence { status, cgroup: cgroup::of(pid), ..before.clone().unwrap_or_default() };
-            no_snapshot = clone::check(&figures, crate::machine::available_memory()).err();
-            attach.snapshot = no_snapshot.is_none();
-        }
         let (stop, mut stopped) = if attach.no_stop {
             (None, running(pid, arch)?)
         } else {
@@ -139,35 +129,7 @@ impl Live {
         let reads = reads.within(facts.size, allowed);
         // A reader of the core may not have the files, so a dump reads none of them.
         let files = (!attach.to_dump).then_some(MappedFiles { proc, vmas });
-        let mut live = Live { notes, files, ..Live::new(facts, reads, bytes, stop, attach, allowed.memory) };
-        match stopped.copy {
-            Some(Ok((snapshot, copy))) => match live.change_to(snapshot, copy) {
-                Ok(()) => {}
-                Err(why) => no_snapshot = Some(why),
-            },
-            Some(Err(why)) => no_snapshot = Some(why),
-            None => {}
-        }
-        live.copy_if_small();
-        if let Some(why) = no_snapshot {
-            let message = format!("no snapshot of the process: {why}. It was read as without --snapshot");
-            diag.note(WarningCode::NoSnapshot, message);
-        }
-        Ok(live)
-    }
-}
-
-impl Live {
-    /// Reads the process `copy` in place of this one, which is resumed.
-    fn change_to(&mut self, snapshot: Arc<Snapshot>, copy: u32) -> Result<(), NoSnapshot> {
-        let open = |name: &str| File::open(format!("/proc/{copy}/{name}"));
-        let source = open("mem").and_then(|mem| Ok(Source { pid: copy, mem, pagemap: open("pagemap")? }));
-        let source = source.map_err(|e| NoSnapshot::Unreadable(e.to_string()))?;
-        if !self.read_and_resume(source) {
-            return Err(NoSnapshot::Shared);
-        }
-        self.snapshot = Mutex::new(Some(snapshot));
-        Ok(())
+        Ok(Live { notes, files, ..Live::new(facts, reads, bytes, stop, attach, allowed.memory) })
     }
 }
 
@@ -300,7 +262,6 @@ fn build_space(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidenc
                 is_private,
                 is_shared: vma.shared,
                 is_dumped: matches!(state, PieceState::Dumped(_)),
-                is_not_forked: known.is_some_and(|known| known.flags.not_forked),
             });
             place += vma.range.len();
         }
@@ -381,7 +342,7 @@ impl MappedFiles {
 /// Reads the threads of a process that is not stopped.
 fn running(pid: u32, arch: Arch) -> Result<Stopped, LiveError> {
     let tids = stop::tids(pid).map_err(|e| refused(pid, e))?;
-    let mut out = Stopped { threads: Vec::new(), unstopped: Vec::new(), notes: BTreeMap::new(), copy: None };
+    let mut out = Stopped { threads: Vec::new(), unstopped: Vec::new(), notes: BTreeMap::new() };
     for tid in tids {
         match waiting(pid, tid, arch) {
             Some((thread, _)) => out.threads.push(thread),

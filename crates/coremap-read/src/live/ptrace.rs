@@ -18,7 +18,7 @@ use crate::targets::dump_notes::RegisterSet;
 use crate::targets::{Arch, Registers};
 
 /// `NT_PRSTATUS` (linux/elf.h): the general registers.
-pub(super) const NT_PRSTATUS: usize = 1;
+const NT_PRSTATUS: usize = 1;
 
 /// `NT_ARM_TLS` (linux/elf.h): the register tpidr_el0.
 #[cfg(target_arch = "aarch64")]
@@ -45,7 +45,7 @@ const MORE_SETS: [usize; 1] = [2];
 const MAX_SET_WORDS: usize = 4096;
 
 /// Maximum number of general registers of any machine. x86_64 has 27, aarch64 34.
-pub(super) const MAX_REGISTERS: usize = 64;
+const MAX_REGISTERS: usize = 64;
 
 /// Maximum number of addresses in one process_vm_readv(2) call (`UIO_MAXIOV`).
 pub(super) const MAX_ADDRESSES: usize = 1024;
@@ -208,7 +208,7 @@ pub(super) fn blocked_signals(tid: u32) -> Option<u64> {
 }
 
 /// Reads a register set. Returns its length in words.
-pub(super) fn register_set(tid: u32, set: usize, out: &mut [u64]) -> Option<usize> {
+fn register_set(tid: u32, set: usize, out: &mut [u64]) -> Option<usize> {
     let mut place = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: size_of_val(out) };
     // SAFETY: the kernel writes at most `iov_len` bytes to `out`, and how many into `place`; both outlive the call.
     let got = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, tid as libc::pid_t, set, std::ptr::from_mut(&mut place)) };
@@ -273,6 +273,6 @@ impl PageRegion {
     }
 }
 
-pub(super) fn done(got: libc::c_long) -> io::Result<()> {
+fn done(got: libc::c_long) -> io::Result<()> {
     if got == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

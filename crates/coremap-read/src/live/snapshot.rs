@@ -13,7 +13,7 @@ use rustix::fs::SeekFrom;
 use crate::addr::AddrRange;
 use crate::core::mapped::mirror::{Mirror, PIECE};
 use crate::live::Live;
-use crate::live::bytes::{AbsentSource, Bytes, MappedPart, Source, bit};
+use crate::live::bytes::{AbsentSource, Bytes, MappedPart, bit};
 use crate::live::pages::push;
 use crate::targets::residence::PageRuns;
 
@@ -21,10 +21,7 @@ use crate::targets::residence::PageRuns;
 /// have 1,024 files open.
 const OPEN_FILES: usize = 512;
 
-/// Maximum bytes of memory that are copied for any command. The copy takes 30 ms.
-const SMALL: u64 = 64 << 20;
-
-/// Share of available memory, and of `--memory`, that a copy may take. The analysis needs memory too.
+/// Divisor of available memory, and of `--memory`, for the maximum size of a copy. The analysis needs memory too.
 const SHARE: u64 = 2;
 
 /// The pages that were in memory when the process was copied.
@@ -47,39 +44,14 @@ impl PagesAtCopy {
 }
 
 impl Live {
-    /// Reads `copy`, a copy of the process, from now on, and resumes the process. First copies the memory that the copy
-    /// does not have, or shares with the process. Returns `false` if that takes too much memory or fails.
-    pub(super) fn read_and_resume(&self, copy: Source) -> bool {
-        let is_read = self.mirror().is_some_and(|mirror| self.bytes.change_to(copy, mirror, self.copy_room()));
-        if is_read {
-            self.end();
-        }
-        is_read
-    }
-
-    /// Copies all memory that can change, and resumes the process, if that takes less time than most commands need in order
-    /// to read its structures.
-    pub(super) fn copy_if_small(&self) {
-        let figures = self.facts.residence.as_ref().map(|residence| residence.status).unwrap_or_default();
-        let only_in_memory = [figures.rss_anon, figures.rss_shmem, figures.vm_swap];
-        let size = only_in_memory.into_iter().try_fold(0_u64, |sum, figure| Some(sum.saturating_add(figure?)));
-        if size.is_some_and(|size| size <= SMALL.min(self.copy_room() / SHARE)) {
-            self.copy_and_resume();
-        }
-    }
-
-    /// Maximum bytes of memory to copy.
-    fn copy_room(&self) -> u64 {
-        self.memory.unwrap_or_else(crate::machine::available_memory) / SHARE
-    }
-
-    /// Copies all memory that can change, and resumes the process. Does neither if the copy would take too much memory, or
-    /// if pagemap can't be read.
+    /// Copies all memory that can change, and resumes the process. Does neither if the copy would take too much memory,
+    /// or if pagemap can't be read.
     pub(super) fn copy_and_resume(&self) {
         if self.attach.no_stop || self.attach.to_dump || self.bytes.at_copy().is_some() || self.is_resumed() {
             return;
         }
-        if self.mirror().is_some_and(|mirror| self.bytes.copy_to(mirror, self.copy_room())) {
+        let room = self.memory.unwrap_or_else(crate::machine::available_memory) / SHARE;
+        if self.mirror().is_some_and(|mirror| self.bytes.copy_to(mirror, room)) {
             self.end();
         }
     }
@@ -88,30 +60,23 @@ impl Live {
 impl Bytes {
     /// Copies all memory that can change. Returns `false` if that takes more than `room` bytes, or if it fails.
     fn copy_to(&self, mirror: &Mirror, room: u64) -> bool {
-        let Some((places, pages)) = self.only_in_memory(|_| true) else { return false };
-        let is_copied = keep(&places, mirror, room);
+        let Some((places, pages)) = self.only_in_memory() else { return false };
+        let piece = PIECE as u64;
+        let mut pieces: Vec<usize> = Vec::new();
+        for place in places {
+            pieces.extend((place.start / piece) as usize..place.end.div_ceil(piece) as usize);
+        }
+        pieces.dedup();
+        let is_copied = (pieces.len() as u64).saturating_mul(piece) <= room && mirror.keep(&pieces);
         if is_copied {
             self.set_copied(pages);
         }
         is_copied
     }
 
-    /// Copies the memory that a child does not have or shares, and reads `copy` from now on. Returns `false` if that takes
-    /// more than `room` bytes, or if it fails.
-    fn change_to(&self, copy: Source, mirror: &Mirror, room: u64) -> bool {
-        let Some((places, pages)) = self.only_in_memory(|part| part.is_shared || part.is_not_forked) else {
-            return false;
-        };
-        let is_copied = keep(&places, mirror, room);
-        if is_copied {
-            self.set_snapshot(copy, pages);
-        }
-        is_copied
-    }
-
-    /// Target offsets of pages that only memory has, ascending, of the mappings that are `wanted`; and the pages of all
-    /// mappings. `None` if pagemap can't be read.
-    fn only_in_memory(&self, wanted: impl Fn(&MappedPart) -> bool) -> Option<(Vec<Range<u64>>, PagesAtCopy)> {
+    /// Returns the target offsets of pages that are only in memory, ascending, and the pages of all mappings. `None` if
+    /// pagemap can't be read.
+    fn only_in_memory(&self) -> Option<(Vec<Range<u64>>, PagesAtCopy)> {
         let (mut places, mut pages) = (Vec::new(), Vec::new());
         let mut files = BTreeSet::new();
         for part in self.parts() {
@@ -127,10 +92,6 @@ impl Bytes {
                 }
                 AbsentSource::Zero | AbsentSource::Kernel => None,
             };
-            if !wanted(part) {
-                pages.push(self.pages_now(part.range, |_, _| ())?);
-                continue;
-            }
             let mut changed = Vec::new();
             let runs = self.pages_now(part.range, |page, word| {
                 let is_here = word & (bit::PRESENT | bit::SWAPPED) != 0 && word & bit::GUARD == 0;
@@ -154,23 +115,8 @@ impl Bytes {
     }
 }
 
-/// Copies the memory at these target offsets, ascending, to the mirror. Returns `false` if that takes more than `room`
-/// bytes, or if it fails.
-fn keep(places: &[Range<u64>], mirror: &Mirror, room: u64) -> bool {
-    let piece = PIECE as u64;
-    let mut pieces: Vec<usize> = Vec::new();
-    // Pages of zeros beside these take no memory.
-    let total = places.iter().fold(0_u64, |sum, place| sum.saturating_add(place.end - place.start));
-    for place in places {
-        pieces.extend((place.start / piece) as usize..place.end.div_ceil(piece) as usize);
-    }
-    // A piece that is claimed twice would be waited for without end.
-    pieces.sort_unstable();
-    pieces.dedup();
-    total <= room && mirror.keep(&pieces)
-}
-
-/// Target offsets of a mapping whose bytes in the file are no hole. All of them if the file can't say.
+/// Returns the target offsets of a mapping whose bytes are not in a hole of the file. Returns all of them if holes are
+/// unknown.
 fn data_of(file: &File, offset: u64, part: &MappedPart) -> Vec<Range<u64>> {
     let (mut out, end) = (Vec::new(), offset.saturating_add(part.range.len()));
     let mut at = offset;
@@ -213,13 +159,12 @@ mod tests {
             is_private: false,
             is_shared: false,
             is_dumped: true,
-            is_not_forked: false,
         };
         let open = |name: &str| File::open(format!("/proc/self/{name}"));
         let bytes = Arc::new(Bytes::new(pid, open("mem")?, Some(open("pagemap")?), vec![part]));
         let fill = bytes.clone();
         let mirror = Mirror::new(bytes.len(), 0, Box::new(move |place, out| fill.fill(place, out)))?;
-        assert!(!bytes.copy_to(&mirror, page as u64), "no room");
+        assert!(!bytes.copy_to(&mirror, PIECE as u64 - 1), "no room");
         assert!(bytes.copy_to(&mirror, bytes.len()));
         let mut write = |number: usize, value: u8| memory.get_mut(number * page).map(|byte| *byte = value);
         write(3, 9);

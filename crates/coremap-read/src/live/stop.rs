@@ -8,14 +8,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::limits;
 use crate::live::AttachOptions;
-use crate::live::clone::{NoSnapshot, Snapshot};
 use crate::live::ptrace::{self, TraceState};
 use crate::live::stops::Entry;
 use crate::targets::dump_notes::ThreadNotes;
@@ -38,8 +36,6 @@ pub(super) struct Stopped {
     pub(super) unstopped: Vec<u32>,
     /// Data of each thread for its core, if the process is to be dumped.
     pub(super) notes: BTreeMap<u32, ThreadNotes>,
-    /// A copy of the process, if one was asked for, with its process ID.
-    pub(super) copy: Option<Result<(Arc<Snapshot>, u32), NoSnapshot>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,26 +98,17 @@ fn trace_until_released(
     entry: Entry,
 ) -> StopSummary {
     let begun = Instant::now();
-    let begin = || Snapshot::begin(pid, arch, attach).map(Arc::new);
-    let snapshot = attach.snapshot.then(begin);
-    let held = snapshot.as_ref().and_then(|snapshot| snapshot.as_ref().ok()).cloned();
-    let seen = held.iter().map(|held| held.thread.tid).collect();
-    let is_one_held = held.is_some();
-    let mut seized = Seized { threads: Vec::new(), seen, unstopped: Vec::new(), is_one_held };
+    let mut seized = Seized { threads: Vec::new(), seen: HashSet::new(), unstopped: Vec::new() };
     let mut timed_out = false;
     match seized.all(pid) {
         Err(e) => {
             let _ = report.send(Err(e));
         }
         Ok(()) => {
-            let mut threads: Vec<Thread> = seized.threads.iter().filter_map(|&(tid, _)| thread(tid, arch)).collect();
-            threads.extend(held.iter().map(|held| held.thread.clone()));
-            threads.sort_by_key(|thread| (thread.tid != pid, thread.tid));
-            let copied = |held: Arc<Snapshot>| held.clone_process().map(|copy| (held, copy));
-            let copy = snapshot.map(|snapshot| snapshot.and_then(copied));
+            let threads = seized.threads.iter().filter_map(|&(tid, _)| thread(tid, arch)).collect();
             let tids = seized.threads.iter().map(|&(tid, _)| tid).filter(|_| attach.to_dump);
             let notes = tids.map(|tid| (tid, thread_notes(tid))).collect();
-            let stopped = Stopped { threads, unstopped: seized.unstopped.clone(), notes, copy };
+            let stopped = Stopped { threads, unstopped: seized.unstopped.clone(), notes };
             if report.send(Ok(stopped)).is_ok() {
                 let waited = match attach.max_stop.map(|most| most.saturating_sub(begun.elapsed())) {
                     Some(left) => released.recv_timeout(left),
@@ -132,9 +119,6 @@ fn trace_until_released(
         }
     }
     drop(seized);
-    if let Some(held) = held {
-        held.release();
-    }
     drop(entry);
     StopSummary { lasted: begun.elapsed(), timed_out }
 }
@@ -160,8 +144,6 @@ struct Seized {
     seen: HashSet<u32>,
     /// Seized threads that have not stopped.
     unstopped: Vec<u32>,
-    /// Whether another process holds one thread of the process stopped.
-    is_one_held: bool,
 }
 
 impl Seized {
@@ -193,7 +175,7 @@ impl Seized {
                 self.await_stop(pid, tid, asked_at);
             }
         }
-        if self.threads.is_empty() && self.unstopped.is_empty() && !self.is_one_held {
+        if self.threads.is_empty() && self.unstopped.is_empty() {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         Ok(())
@@ -231,8 +213,8 @@ impl Drop for Seized {
     }
 }
 
-/// State of a thread: the letter after its name in stat (proc(5)). `None` if the thread is gone.
-pub(super) fn state(pid: u32, tid: u32) -> Option<char> {
+/// Returns the state of a thread: the letter after its name in stat (proc(5)). `None` if the thread is gone.
+fn state(pid: u32, tid: u32) -> Option<char> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     // The name is in parentheses, and may contain parentheses.
     text.rsplit(')').next()?.trim_start().chars().next()

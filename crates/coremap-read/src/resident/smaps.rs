@@ -233,8 +233,6 @@ fn flags(value: &[u8]) -> VmFlags {
             b"pf" | b"io" => out.device = true,
             b"lo" => out.locked = true,
             b"hg" => out.huge_advised = true,
-            b"dc" | b"wf" => out.not_forked = true,
-            b"um" | b"uw" | b"ui" => out.user_faults = true,
             _ => {}
         }
     }

@@ -81,7 +81,7 @@ fn access_and_flags() {
     assert!(huge.shared && huge.file.is_some() && huge.flags.hugetlb && !huge.flags.dont_dump);
     assert_eq!((huge.page_size, huge.figures.hugetlb(), huge.figures.huge()), (2 << 20, 4 << 20, 4 << 20));
     assert_eq!(huge.perms, Perms { read: true, write: true, exec: false });
-    let expected = VmFlags { dont_dump: true, device: true, locked: true, huge_advised: true, ..VmFlags::default() };
+    let expected = VmFlags { hugetlb: false, dont_dump: true, device: true, locked: true, huge_advised: true };
     assert_eq!(device.flags, expected);
     assert_eq!(device.perms, Perms { read: false, write: false, exec: true });
     assert!(!smaps.reported.has(Figure::PrivateHugetlb), "the first file does not contain it");

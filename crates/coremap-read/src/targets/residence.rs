@@ -154,10 +154,6 @@ pub struct VmFlags {
     pub locked: bool,
     /// `hg`: MADV_HUGEPAGE.
     pub huge_advised: bool,
-    /// `dc` or `wf`: MADV_DONTFORK or MADV_WIPEONFORK. A child does not have the bytes.
-    pub not_forked: bool,
-    /// `um`, `uw` or `ui`: a handler of the program answers page faults (userfaultfd).
-    pub user_faults: bool,
 }
 
 /// Identity of a file.

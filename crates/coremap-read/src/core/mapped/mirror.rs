@@ -216,8 +216,7 @@ impl Inner {
         }
     }
 
-    /// Fetches a piece into the file, through `buffer`. A write needs no page fault, and no page that is cleared first. Pages
-    /// of zeros stay holes: of sparse memory, a piece may have one page.
+    /// Fetches a piece into the file, through `buffer`. A write needs no page fault, and no page that is cleared first.
     fn store(&self, number: usize, buffer: &mut [u8]) -> bool {
         buffer.fill(0);
         let at = (number * PIECE) as u64;
@@ -225,22 +224,7 @@ impl Inner {
             self.lost.store(true, Ordering::Relaxed);
         }
         self.fetched.fetch_add(PIECE as u64, Ordering::Relaxed);
-        let (buffer, page) = (&*buffer, crate::machine::page_size());
-        let is_zero = |from: usize| buffer.get(from..from + page).is_none_or(is_zero);
-        let mut from = 0;
-        while from < buffer.len() {
-            let first = is_zero(from);
-            let mut to = from + page;
-            while to < buffer.len() && is_zero(to) == first {
-                to += page;
-            }
-            let bytes = buffer.get(from..to.min(buffer.len())).unwrap_or_default();
-            if !first && self.file.write_all_at(bytes, at + from as u64).is_err() {
-                return false;
-            }
-            from = to;
-        }
-        true
+        self.file.write_all_at(buffer, at).is_ok()
     }
 
     /// Makes `count` neighbouring pieces readable.
@@ -294,14 +278,6 @@ impl Inner {
             state.store(if gone { ABSENT } else { THERE }, Ordering::Release);
         }
     }
-}
-
-/// Whether a page has only zeros. Most pages that have not begin with another byte.
-fn is_zero(page: &[u8]) -> bool {
-    let (words, rest) = page.as_chunks::<8>();
-    let is_different = words.first().is_some_and(|word| *word != [0; 8]);
-    let bits = || words.iter().fold(0, |bits, word| bits | u64::from_ne_bytes(*word));
-    !is_different && bits() == 0 && rest.iter().all(|&byte| byte == 0)
 }
 
 /// Creates a file in memory without a name, of `len` bytes without allocated pages.
