@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::causes::parties::{HELD, JOINED, LENT, Party, Scene, groups, names, word};
+use crate::causes::parties::{HELD, JOINED, LENT, Party, Scene, groups, names, threads_of, word};
 use crate::causes::requests::{busy_pool, requests, tasks_of};
 use crate::causes::running::{cpu, running};
 use crate::causes::unowned::without_owner;
@@ -187,7 +187,7 @@ fn holder(scene: &Scene, graph: &WaitGraph, root: NodeId, waiters: &[NodeId]) ->
     let id = if waiters.len() < WAITERS { "lock-waiters" } else { "blocked-holder" };
     let finding = Finding::new(id, severity, text, waits.evidence);
     let command = match party.id {
-        PartyId::Thread(tid) => format!("threads --tid {tid}"),
+        PartyId::Thread(tid) => threads_of(tid),
         PartyId::Task(_) | PartyId::Pool(_) => "threads".to_owned(),
     };
     Some(finding.known(confidence).more(command).fingerprinted(party.place.clone().unwrap_or_default()))

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::addr::Addr;
 use crate::causes::native_words;
-use crate::causes::parties::{own_frames, title};
+use crate::causes::parties::{own_frames, threads_of, title};
 use crate::map::Confidence;
 use crate::report::LastWordsRow;
 use crate::report::{ExceptionDetail, Finding, FrameRow, Severity, ThreadRow};
 use crate::runtimes::api::{FailedAllocation, KeptFailure, OutOfMemory, OwnEnd};
+use crate::targets::threads::tid_text;
 use crate::units::{count as units, exact, round};
 use crate::words::LastWordsKind;
 
@@ -98,7 +99,7 @@ pub(crate) fn crash(ending: &Ending<'_>, exception: impl Fn(Addr) -> Option<Exce
         text.push_str(&recursion);
     }
     let finding = Finding::new(id, Severity::Critical, text, how);
-    let command = ending.thread.map_or_else(|| "info".to_owned(), |thread| format!("threads --tid {}", thread.tid));
+    let command = ending.thread.map_or_else(|| "info".to_owned(), |thread| threads_of(thread.tid));
     let print = ending.thread.and_then(|thread| own_frames(&thread.frames).next()).map(title).unwrap_or_default();
     Some(finding.known(confidence).more(command).fingerprinted(format!("{signal} {print}")))
 }
@@ -106,7 +107,7 @@ pub(crate) fn crash(ending: &Ending<'_>, exception: impl Fn(Addr) -> Option<Exce
 /// Returns the finding on the end of the process from a runtime's own record. `signal`: the signal that ended the
 /// process.
 pub(crate) fn own_end(end: &OwnEnd, thread: Option<&ThreadRow>, signal: Option<&str>) -> Finding {
-    let named = thread.map(name).or_else(|| end.tid.map(|tid| tid.to_string()));
+    let named = thread.map(name).or_else(|| end.tid.map(tid_text));
     let named = named.map_or_else(|| "an unknown thread".to_owned(), |name| format!("thread {name}"));
     let by_frames = thread.map(place).filter(|place| !place.is_empty());
     let by_stack = || {
@@ -125,7 +126,7 @@ pub(crate) fn own_end(end: &OwnEnd, thread: Option<&ThreadRow>, signal: Option<&
     };
     let how = signal.map_or_else(String::new, |signal| format!(" The process aborted ({signal})."));
     let text = format!("{what} in {named}{place}.{how}");
-    let command = thread.map_or_else(|| "info".to_owned(), |thread| format!("threads --tid {}", thread.tid));
+    let command = thread.map_or_else(|| "info".to_owned(), |thread| threads_of(thread.tid));
     let first = thread.and_then(|thread| own_frames(&thread.frames).next()).map(title);
     let print = first.or_else(|| end.stack.first().cloned()).unwrap_or_default();
     let kind = end.exception.as_ref().map_or("", |(kind, _)| kind);
@@ -138,7 +139,7 @@ pub(crate) fn out_of_memory(thread: &ThreadRow, fact: &OutOfMemory) -> Finding {
     let text = format!("Out of memory: {}. Thread {}{} failed to allocate.", fact.what, name(thread), place(thread));
     let finding = Finding::new("out-of-memory", Severity::Critical, text, fact.evidence);
     let print = own_frames(&thread.frames).next().map(title).unwrap_or_default();
-    finding.known(Confidence::Exact).more(format!("threads --tid {}", thread.tid)).fingerprinted(print)
+    finding.known(Confidence::Exact).more(threads_of(thread.tid)).fingerprinted(print)
 }
 
 /// An exception of a failed allocation that was caught.
@@ -224,8 +225,8 @@ fn calls(thread: &ThreadRow, name: &str) -> bool {
 
 fn name(thread: &ThreadRow) -> String {
     match thread.managed_name.as_deref().or(thread.name.as_deref()) {
-        Some(name) => format!("{name} ({})", thread.tid),
-        None => thread.tid.to_string(),
+        Some(name) => format!("{name} ({})", tid_text(thread.tid)),
+        None => tid_text(thread.tid),
     }
 }
 

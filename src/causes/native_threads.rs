@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::causes::native::CONDITION;
-use crate::causes::parties::{HELD, JOINED, Party, Scene, names, own_frames, title};
+use crate::causes::parties::{HELD, JOINED, Party, Scene, names, own_frames, threads_of, title};
 use crate::map::Confidence;
 use crate::report::{Finding, FrameRow, Severity, ThreadRow};
 use crate::runtimes::api::PartyId;
@@ -93,7 +93,7 @@ fn handler(thread: &ThreadRow) -> Option<Finding> {
     );
     let finding =
         Finding::new("deadlock", Severity::Warning, text, "the frames of the handler and of what it interrupted");
-    Some(finding.known(Confidence::Derived).more(format!("threads --tid {}", thread.tid)).fingerprinted(title(handler)))
+    Some(finding.known(Confidence::Derived).more(threads_of(thread.tid)).fingerprinted(title(handler)))
 }
 
 /// Returns findings on pools of equal threads that all wait in a task, each for an object of its own.

@@ -13,6 +13,7 @@ use crate::report::{ThreadRow, WaitRow};
 use crate::runtimes::api::{
     Activity, Executor, PartyId, RequestSet, TaskDetail, TaskFact, WaitFact, WaitFacts, WaitNeeds, WaitOwner,
 };
+use crate::targets::threads::UNNUMBERED;
 use crate::units::count;
 
 pub(super) use crate::causes::frames::{own_frames, title};
@@ -258,6 +259,11 @@ pub(crate) const LENT: &str = "lent";
 
 /// The relation between a lock and its owner.
 pub(crate) const HELD: &str = "held";
+
+/// Arguments of the command that shows a thread. A thread without an ID of its own has no option.
+pub(super) fn threads_of(tid: u32) -> String {
+    if tid < UNNUMBERED { format!("threads --tid {tid}") } else { "threads".to_owned() }
+}
 
 pub(super) fn of_task(task: TaskFact) -> Party {
     let name = task.name.unwrap_or_else(|| format!("task {}", task.address));

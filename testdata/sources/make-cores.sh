@@ -633,6 +633,30 @@ python_program() {
     rm -rf "$root/lab"
 }
 
+# SDK: a root of .NET 11.0.0 with csc11 (compiles FILE.cs… -o DIR) and run11 (runs it with an empty environment).
+dotnet11() {
+    dump="$SDK/shared/Microsoft.NETCore.App/11.0.0/createdump"
+    "$SDK/csc11" "$SRC/unloading.cs" -o "$RUN"
+    "$SDK/csc11" "$SRC/unloading-plugin.cs" -o "$RUN" -target:library
+    "$SDK/csc11" "$SRC/python-host.cs" -o "$RUN"
+    dotnet11_core dotnet11-unloading --withheap info,summary,regions,stacks,heap,threads,objects,malloc \
+        unloading.dll "$RUN/unloading-plugin.dll"
+    dotnet11_core dotnet11-python --full info,objects python-host.dll 2000
+}
+
+dotnet11_core() {
+    name=$1 kind=$2 commands=$3; shift 3
+    (cd "$RUN"; DOTNET_GCHeapHardLimit=0x2000000 exec "$SDK/run11" "$@" > ready) &
+    PID=$!
+    until grep -q READY "$RUN/ready"; do sleep 0.2; done
+    "$dump" "$kind" -f "$RUN/core" "$PID"
+    kill "$PID"; wait "$PID" 2> /dev/null || true
+    mkdir -p "$OUT/$name"
+    "${COREMAP:-coremap}" shrink "$RUN/core" -o "$RUN/small" --for "$commands"
+    zstd -q -19 --long=27 -f "$RUN/small" -o "$OUT/$name/core.zst"
+    rm -f "$RUN/core" "$RUN/small" "$RUN/ready"
+}
+
 # ROOTS: a folder with Debian's suites of these names, each with python3 (mmdebstrap --include=python3).
 python() {
     python_program python39 "$ROOTS/bullseye" /usr/bin/python3.9
@@ -672,6 +696,7 @@ python_holdings() {
 }
 
 case $WHAT in
+dotnet11) dotnet11 ;;
 dotnet-kernel) dotnet_kernel ;;
 dotnet-gcore) dotnet_gcore ;;
 dotnet-createdump) dotnet_createdump ;;

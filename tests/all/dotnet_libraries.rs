@@ -102,6 +102,10 @@ fn an_overflow_is_found_from_the_handlers_stack() {
         assert!(above.into_iter().all(|sp| (IMPORTERS_STACK.0..IMPORTERS_STACK.1).contains(&sp)), "{frames:?}");
         let warnings = list(&threads, "warnings");
         assert!(!warnings.iter().any(|w| w["message"].as_str().unwrap().contains("explicit Frames")), "{warnings:?}");
+        let findings = ask(name, &["triage"]);
+        let text =
+            list(&findings, "findings").iter().map(|f| f["text"].as_str().unwrap()).collect::<Vec<_>>().join(" ");
+        assert!(!text.contains("coroutine"), "{text}");
         // This core lacks the unwind data of libcoreclr.so.
         assert_eq!(frames[1]["trust"], "frame pointer, a frame may be missing", "{}", frames[1]);
     }
@@ -156,5 +160,110 @@ fn an_assembly_loaded_from_bytes_is_flat_and_the_mapped_one_is_not() {
             let whatis = ask(name, &["whatis", at]).to_string();
             assert!(whatis.contains(&format!("System.Linq.dll {suffix}")), "{name}: {at}: {whatis}");
         }
+    }
+}
+
+/// Addresses of the objects of a type.
+fn objects_of(name: &str, kind: &str) -> Vec<String> {
+    let answer = ask(name, &["objects", "--type", kind]);
+    list(&answer, "objects").iter().map(|row| row["address"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The first path of `gcroot`, as one line: the root, then each object's type and field.
+fn path(answer: &Value) -> String {
+    let first = list(answer, "paths").first().unwrap_or_else(|| panic!("no path: {answer}"));
+    let frame = first["frame"]["method"].as_str().unwrap_or_default();
+    let steps = list(first, "chain").iter().map(|step| {
+        format!("{} {}", step["type"].as_str().unwrap_or_default(), step["field"].as_str().unwrap_or_default())
+    });
+    format!("{} {frame}: {}", first["root_kind"].as_str().unwrap(), steps.collect::<Vec<_>>().join(" -> "))
+}
+
+/// The program unloaded five contexts. A static variable, a thread-local one, a variable of a method and an event keep
+/// four of them; the fifth is gone. The handle that Unload made keeps none.
+#[test]
+fn an_unloading_context_is_kept_by_what_references_its_types() {
+    for name in names("unloading") {
+        let keepers = [
+            "static Kiosk.Host.lastOrder",
+            "thread static Kiosk.Host.current",
+            "Kiosk.Host.Hold",
+            "static Kiosk.Host.Changed",
+        ];
+        let contexts = objects_of(name, "^Kiosk.PluginContext$");
+        assert_eq!(contexts.len(), keepers.len());
+        let paths: Vec<String> = contexts.iter().map(|at| path(&ask(name, &["gcroot", at]))).collect();
+        for keeper in keepers {
+            let of_it: Vec<&String> = paths.iter().filter(|path| path.contains(keeper)).collect();
+            assert_eq!(of_it.len(), 1, "{keeper}: {paths:#?}");
+            assert!(of_it[0].contains("System.Reflection.LoaderAllocator (unloading context)"), "{}", of_it[0]);
+        }
+        let by_type = ask(name, &["gcroot", "--type", "^Kiosk.PluginContext$"]);
+        let text = by_type.to_string();
+        assert!(keepers.iter().all(|keeper| text.contains(keeper)), "{by_type:#}");
+
+        let triage = ask(name, &["triage"]);
+        let finding = list(&triage, "findings").iter().find(|f| f["id"] == "collectible-assemblies").unwrap();
+        let text = finding["text"].as_str().unwrap();
+        assert!(text.contains("4 load contexts are unloading") && text.contains(" keep them loaded."), "{text}");
+        assert!(keepers.iter().all(|keeper| text.contains(keeper)), "{text}");
+    }
+}
+
+/// C# keeps 2,000 results of a Python function by handles: a dict each, with a list of 30 numbers and a text. The
+/// Python program has a list of 100 such dicts.
+#[test]
+fn objects_of_python_are_held_by_the_handles_of_dotnet() {
+    for name in names("two-runtimes") {
+        let holders = ask(name, &["holders"]);
+        let row = list(&holders, "across").iter().max_by_key(|row| number(&row["retained"])).unwrap();
+        let text = |key: &str| row[key].as_str().unwrap();
+        assert_eq!((text("type"), text("field"), text("held_type")), ("Grades.PyHandle", "raw", "dict"), "{row}");
+        assert!(text("owner").contains("static Grades.Scores.Results"), "{row}");
+        assert!(text("runtime").starts_with(".NET") && text("held_runtime").starts_with("CPython"), "{row}");
+        assert_eq!((number(&row["objects"]), number(&row["held"])), (2000, 2000), "{row}");
+
+        let retained = ask(name, &["retained"]);
+        let kind = list(&retained, "roots").iter().find(|row| row["root_kind"] == "another runtime").unwrap();
+        assert!(number(&kind["retained"]) >= number(&row["retained"]) * 99 / 100, "{kind} {row}");
+
+        let dict = path(&ask(name, &["gcroot", text("held_object")]));
+        for step in
+            ["static Grades.Scores.Results", "Grades.PyHandle[]", "Grades.PyHandle raw (object of another", "dict"]
+        {
+            assert!(dict.contains(step), "{step}: {dict}");
+        }
+        let triage = ask(name, &["triage"]);
+        let first = list(&triage, "findings").iter().find(|f| f["id"] == "retained").unwrap();
+        let text = first["text"].as_str().unwrap();
+        assert!(text.starts_with("static Grades.Scores.Results → Grades.PyHandle.raw (.NET 11.0.0) retains"), "{text}");
+        assert!(text.contains("2,000 dict"), "{text}");
+    }
+}
+
+/// Dumps of a crash as people upload them: createdump's types 1 and 3. stderr of the program had the exception and the
+/// one inside it. There are no other exceptions; in the second dump, the first one's message is not there.
+#[test]
+fn small_dumps_of_a_crash_have_its_exceptions() {
+    for name in names("exceptions") {
+        let answer = ask(name, &["exceptions"]);
+        let found: Vec<(&str, &Value)> =
+            list(&answer, "exceptions").iter().map(|row| (row["type"].as_str().unwrap(), &row["message"])).collect();
+        assert_eq!(found.len(), 2, "{answer:#}");
+        let of = |kind: &str| *found.iter().find(|(of, _)| *of == kind).unwrap();
+        let inner = "Could not convert string to decimal: twelve. Path 'Sum', line 1, position 32.";
+        assert_eq!(of("Newtonsoft.Json.JsonReaderException").1, inner);
+        let outer = of("System.InvalidOperationException").1;
+        assert!(outer.is_null() || outer == "order 4711 of partner 'north' cannot be read", "{outer}");
+
+        let triage = ask(name, &["triage"]);
+        let crash =
+            list(&triage, "findings").iter().find(|f| f["id"] == "crash").unwrap_or_else(|| panic!("{triage:#}"));
+        let text = crash["text"].as_str().unwrap();
+        assert_eq!(crash["severity"], "critical");
+        assert!(text.starts_with("Unhandled System.InvalidOperationException"), "{text}");
+        assert!(text.contains("LabelService.Import") && text.contains("JsonReaderException"), "{text}");
+        let info = ask(name, &["info"]);
+        assert_ne!(info["last_words"]["kind"], "requested", "{info:#}");
     }
 }

@@ -361,7 +361,8 @@ fn stacks_of_fibers_are_stacks() {
     assert_ne!(own["detail"], "stack of a fiber");
     let findings = answer("triage", name);
     let text = list(&findings, "findings").iter().find(|f| f["id"] == "stacks").unwrap()["text"].to_string();
-    assert!(text.contains("and 45 fiber stacks reserve"), "{text}");
+    // The main thread's, the worker's own, and the one that it runs on.
+    assert!(text.contains("3 thread stacks and 45 fiber stacks reserve"), "{text}");
 }
 
 /// The core with other contents in its NT_PRSTATUS notes, whose descriptors `change` gets in order.
@@ -466,6 +467,8 @@ fn threads_with_one_id_are_distinct() {
         }
         let table = run(["stacks", file.path().to_str().unwrap()]);
         assert!(table.stdout.contains("#6") && !table.stdout.contains("2147483"), "{}", table.stdout);
+        let triage = run(["triage", file.path().to_str().unwrap()]).stdout;
+        assert!(triage.contains("(#1)") && !triage.contains("2147483"), "{triage}");
     }
 }
 

@@ -11,7 +11,9 @@ use crate::native::NativeSymbols;
 use crate::native::malloc::{Blocks, FreeLists, Malloc, read_blocks};
 use crate::native::stacks::{self, Stacks};
 use crate::process::Process;
-use crate::runtimes::api::{BlockLabels, ManagedCode, ManagedRuntime, Mark, Roots, RuntimeId, StackWalk};
+use crate::runtimes::api::{
+    BlockLabels, Heap, ManagedCode, ManagedRuntime, Mark, Roots, RuntimeId, StackWalk, find_fields,
+};
 use crate::runtimes::graph::{CacheGuard, GraphCache};
 use crate::runtimes::{DetectedRuntime, Finder, Offer, RUNTIMES};
 use crate::stackwalk::Walker;
@@ -202,7 +204,13 @@ impl<'p> Session<'p> {
         let Some(runtime) = self.runtime(id) else { return Roots::default() };
         self.warn_threads();
         let walker = self.walker(self.stacks());
-        runtime.roots(id, &mut |tid| self.walk_tid(&walker, tid))
+        let mut roots = runtime.roots(id, &mut |tid| self.walk_tid(&walker, tid));
+        if let Some(unexplained) = runtime.unexplained_references() {
+            let others = self.runtimes_by_id().into_iter().filter(|(other, _)| *other != id);
+            let heaps: Vec<&dyn Heap> = others.filter_map(|(_, other)| other.heap()).collect();
+            find_fields(self.process.target(), &mut roots.all, unexplained, &heaps);
+        }
+        roots
     }
 
     pub(crate) fn graphs(&self) -> &GraphCache {

@@ -134,6 +134,13 @@ fn groups(namer: &mut Namer<'_, '_, '_, '_>, nodes: &[TreeNode]) -> Vec<Group> {
 fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> (Option<Holder>, Vec<Vec<TreeNode>>) {
     let mut others = Vec::new();
     let (mut at, mut bytes) = (top.clone(), sum(namer, &top));
+    // Objects that another runtime holds are the elements of its collection.
+    let is_other =
+        top.first().and_then(|node| namer.root(*node)).is_some_and(|name| matches!(name, RootName::Other(_)));
+    if is_other && top.len() as u64 >= ELEMENTS {
+        let found = Elements::of_nodes(namer, &top, false);
+        return (Some(Holder { container: top.clone(), top, elements: found, bytes }), others);
+    }
     let mut chain: Option<(Vec<TreeNode>, usize)> = None;
     for _ in 0..STEPS {
         let kind = at.first().map(|node| namer.tree.kind(*node));

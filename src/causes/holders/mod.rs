@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::analysis::roots::RuntimeRoots;
 use crate::causes::holders::naming::Namer;
-use crate::causes::holders::roots::NamedRoots;
+use crate::causes::holders::roots::{NamedRoots, RootName};
 use crate::report::Finding;
 use crate::runtimes::api::ObjectNames;
 use crate::runtimes::graph::{GraphError, OwnerTree, Retained};
@@ -30,6 +30,8 @@ pub(crate) struct Holders {
     pub(crate) labels: HashMap<Addr, String>,
     /// The program's field or variable that holds each of `objects`.
     pub(crate) owners: HashMap<Addr, String>,
+    /// The variable, frame or other root that keeps each of `kept` alive.
+    pub(crate) keepers: HashMap<Addr, String>,
     /// Users of the collection, for some findings, each with the finding's index.
     pub(crate) users: Vec<(usize, Users)>,
 }
@@ -45,7 +47,8 @@ pub(crate) struct Users {
     pub(crate) locals: Vec<u32>,
 }
 
-/// Finds what retains most of a heap, names the `wanted` objects, and finds the holders of `objects`.
+/// Finds what retains most of a heap, names the `wanted` objects, and finds the holders of `objects` and the roots of
+/// `kept`.
 pub(crate) fn holders<'g>(
     session: &Session<'_>,
     retained: &Retained<'g>,
@@ -53,6 +56,7 @@ pub(crate) fn holders<'g>(
     rooted: &RuntimeRoots<'_>,
     wanted: &[Addr],
     objects: &[Addr],
+    kept: &[Addr],
 ) -> Result<Holders, GraphError> {
     let roots = NamedRoots::of(rooted, names);
     let mut roles = HashMap::new();
@@ -80,6 +84,7 @@ pub(crate) fn holders<'g>(
     }
     let live = retained.total.size.saturating_add(namer.outside_sum());
     let owners = objects.iter().filter_map(|at| Some((*at, namer.holders(namer.tree.node(*at)?)?))).collect();
+    let keepers = kept.iter().filter_map(|at| Some((*at, keeper(&mut namer, *at)?))).collect();
     let labels = wanted.iter().filter_map(|at| Some((*at, namer.label(*at)?))).collect();
     let mut found = descent::find(&mut namer, live);
     if retained.budget.is_late_at(0) {
@@ -98,5 +103,15 @@ pub(crate) fn holders<'g>(
     if retained.budget.is_late_at(0) {
         return Err(GraphError::OutOfTime);
     }
-    Ok(Holders { findings, labels, owners, users })
+    Ok(Holders { findings, labels, owners, keepers, users })
+}
+
+/// The root of an object in words: its variable, without what is between it and the object.
+fn keeper(namer: &mut Namer<'_, '_, '_, '_>, object: Addr) -> Option<String> {
+    let node = namer.tree.node(object)?;
+    let name = match namer.root(node)? {
+        RootName::Static(name) => name.to_string(),
+        _ => namer.holder(node).unwrap_or_else(|| sentence::root_text(namer, node)),
+    };
+    Some(name)
 }

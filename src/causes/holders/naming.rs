@@ -121,7 +121,7 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
             match self.tree.parent(at)? {
                 Parent::Root(root) => {
                     let of_static = |name: &RootName| match name {
-                        RootName::Static(name) => Some(name.to_string()),
+                        RootName::Static(name) | RootName::Other(name) => Some(name.to_string()),
                         _ => None,
                     };
                     let kind = self.type_name(self.tree.kind(at)).shown();
@@ -176,7 +176,7 @@ impl<'n, 't, 'r, 'g> Namer<'n, 't, 'r, 'g> {
     fn field_of(&mut self, node: TreeNode) -> Option<String> {
         match self.tree.parent(node)? {
             Parent::Root(root) => match self.roots.name(root)? {
-                RootName::Static(name) => Some(name.to_string()),
+                RootName::Static(name) | RootName::Other(name) => Some(name.to_string()),
                 _ => None,
             },
             Parent::Object(up) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::addr::Addr;
 use crate::analysis::roots::RuntimeRoots;
-use crate::runtimes::api::{CodeAt, MethodRole, NamedStatics, ObjectNames, Root, RootKind, TypeRole};
+use crate::runtimes::api::{CodeAt, MethodRole, NamedStatics, OTHER_RUNTIME, ObjectNames, Root, RootKind, TypeRole};
 
 /// Tiers of roots, best names first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +45,8 @@ pub(super) enum RootName {
     Frame(Option<u32>, Option<String>),
     /// A thread.
     Thread(u32),
+    /// A field of another runtime's object, with its owner.
+    Other(Arc<str>),
     /// A kind of root, by the runtime's name for it.
     Kind(&'static str),
     /// A static variable whose name is unknown.
@@ -65,13 +67,18 @@ impl NamedRoots {
         // Objects that need no root: containers, and later also objects that have a name already.
         let mut known: HashSet<Addr> = containers.iter().copied().collect();
         let locals = rooted.runtime.thread_local_values();
+        let others: Vec<Arc<str>> = rooted.others.all.iter().map(|other| other.text().into()).collect();
         let mut all: Vec<(Tier, RootName, Addr)> = Vec::new();
         for root in statics {
             let tier = if root.library { Tier::Library } else { Tier::Static };
             all.push((tier, RootName::Static(root.name), root.object));
         }
         for root in rooted.roots.iter().filter(|root| !known.contains(&root.object)) {
-            let (tier, name) = classify(rooted, root);
+            let other = rooted.others.index_at(root.address).filter(|_| root.kind == OTHER_RUNTIME);
+            let (tier, name) = match other.and_then(|index| others.get(index)) {
+                Some(name) => (Tier::Other, RootName::Other(Arc::clone(name))),
+                None => classify(rooted, root),
+            };
             let mut own =
                 || names.node(root.object).is_some_and(|node| rooted.runtime.type_role(node.kind) == TypeRole::Program);
             let tier = match tier {

@@ -204,9 +204,9 @@ fn users_of(namer: &mut Namer<'_, '_, '_, '_>, holder: &Holder, rooted: &Runtime
 const OWNERS: usize = 3;
 
 /// Returns the root of a path in words.
-fn root_text(namer: &Namer<'_, '_, '_, '_>, node: TreeNode) -> String {
+pub(super) fn root_text(namer: &Namer<'_, '_, '_, '_>, node: TreeNode) -> String {
     match namer.root(node) {
-        Some(RootName::Static(name)) => name.to_string(),
+        Some(RootName::Static(name) | RootName::Other(name)) => name.to_string(),
         Some(RootName::Frame(Some(tid), Some(method))) => format!("a variable of {method} in thread {tid}"),
         Some(RootName::Frame(Some(tid), None)) => format!("a word on the stack of thread {tid}"),
         Some(RootName::Frame(None, _)) => "a stack".to_owned(),

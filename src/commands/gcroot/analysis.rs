@@ -1,13 +1,17 @@
 use crate::addr::Addr;
+use crate::analysis::across::prepend;
 use crate::analysis::heap_notes::warn_in_gc;
 use crate::analysis::roots::{path_row, room, stack_roots};
 use crate::commands::gcroot::report::GcRootReport;
 use crate::diag::WarningCode;
 use crate::limits;
 use crate::phase::Phase;
-use crate::runtimes::api::{ManagedRuntime, ObjectNames, RootKind, RuntimeId};
+use crate::runtimes::api::{ManagedRuntime, OTHER_RUNTIME, ObjectNames, RootKind, RuntimeId};
 use crate::runtimes::graph::{Graph, PathSearch};
 use crate::session::Session;
+
+/// Maximum number of paths that are followed into another runtime's heap. Each needs a search there.
+const MAX_ACROSS: usize = 8;
 
 /// Explains why the object at `addr` is alive: a shortest path from each root
 /// that reaches it. With `all`, from all of them.
@@ -71,6 +75,8 @@ fn of_runtime(
         report.visited = found.objects;
         report.more = found.more;
         report.paths = found.paths.iter().map(|path| path_row(&mut names, runtime, path)).collect();
+        let across = report.paths.iter_mut().filter(|path| path.root_kind == OTHER_RUNTIME.name());
+        across.take(MAX_ACROSS).for_each(|path| prepend(session, path));
         report.paths.sort_by_key(|p| (p.precise == Some(false), p.chain.len()));
     }
     heap.warn_missing();

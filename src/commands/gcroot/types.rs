@@ -5,7 +5,8 @@ use rayon::prelude::*;
 use regex::Regex;
 
 use crate::addr::Addr;
-use crate::analysis::roots::{RuntimeRoots, root_row, with_retained};
+use crate::analysis::across::OtherHolder;
+use crate::analysis::roots::{RuntimeRoots, name_statics, root_row, with_retained};
 use crate::commands::gcroot::report::{GcRootTypesReport, RootGroupRow, StepRow};
 use crate::diag::WarningCode;
 use crate::limits;
@@ -188,6 +189,16 @@ impl View<'_, '_> {
                 break;
             }
         }
+        // A repeated step ends in the last of its objects, which is an array with thread-local variables.
+        for (i, step) in chain.iter_mut().enumerate().take(1) {
+            let last = example.chain.get(i.saturating_add(usize::try_from(step.repeats).unwrap_or(usize::MAX)));
+            let variable = last.and_then(|row| row.field.as_ref()?.split_once(" ("));
+            if let (Some(field), Some((_, variable))) = (&step.field, variable.filter(|_| step.repeats > 0)) {
+                // Objects of other threads are in the same group.
+                let variable = variable.trim_end_matches(')').split(" of thread ").next().unwrap_or_default();
+                step.field = Some(format!("{field} ({variable})").into());
+            }
+        }
         let root_name = root_name.or_else(|| example.root_name.as_deref().map(Name::from));
         RootGroupRow {
             count: group.own.count,
@@ -215,8 +226,15 @@ impl View<'_, '_> {
             let field = link.and_then(|link| self.names.link(object, link));
             chain.push(ChainRow { object, name: self.names.object(object).map(|(name, _)| name), field });
         }
+        if let Some(root) = root {
+            name_statics(self.names, root, &mut chain);
+        }
         let row = match root {
-            Some(root) => root_row(self.runtime_roots.runtime, root, chain),
+            Some(root) => {
+                let other = self.runtime_roots.others.at(root.address).map(OtherHolder::text);
+                let row = root_row(self.runtime_roots.runtime, root, chain);
+                RootPathRow { root_name: row.root_name.or(other), ..row }
+            }
             // A frozen object is its own root.
             None => RootPathRow {
                 root_kind: kind.map_or("", RootKind::name).to_owned(),

@@ -7,6 +7,7 @@ use crate::addr::{Addr, AddrRange, union};
 use crate::analysis::heap_notes::warn_in_gc;
 use crate::analysis::reach::Reach;
 use crate::commands::anon;
+use crate::commands::holders::across::across;
 use crate::commands::holders::report::{HeldByState, HeldTotal, HolderRow, HoldersReport, OwnedRow};
 use crate::commands::holders::shares::{Shares, Sources};
 use crate::commands::holders::states::States;
@@ -131,7 +132,7 @@ pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress)
     let images: Vec<AddrRange> = session.runtimes().iter().filter_map(|runtime| runtime.image()).collect();
     let reach = Reach::new(session.process, blocks);
     let report = report(groups, &Shares::new(&reach, &mapped, &images), limit);
-    HoldersReport { buffers: owned(session), ..report }
+    HoldersReport { buffers: owned(session), across: across(session), ..report }
 }
 
 /// Lists native memory that objects own according to their runtime, most bytes first.

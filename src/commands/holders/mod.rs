@@ -1,5 +1,6 @@
 //! `holders`: lists native memory that managed objects point at, and malloc blocks by the variable that holds them.
 
+mod across;
 mod analysis;
 mod native;
 mod report;

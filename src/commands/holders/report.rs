@@ -23,11 +23,42 @@ pub struct HoldersReport {
     pub by_state: Vec<HeldByState>,
     /// Native memory that objects own, by type: direct and mapped buffers. malloc blocks among it are in `total` too.
     pub buffers: Vec<OwnedRow>,
+    /// Objects that objects of another runtime hold, by the holder's type and field, most bytes first. Empty if the
+    /// process has one runtime.
+    pub across: Vec<AcrossRow>,
     /// malloc blocks by the root that holds them, most bytes first: with `--native`, and for a process without a managed
     /// runtime.
     pub native: Vec<NativeHeldRow>,
     /// Bytes of all used malloc blocks, if `native` was computed.
     pub used: Option<u64>,
+}
+
+/// Objects of one runtime that a field of another runtime's objects holds. Sizes in bytes.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct AcrossRow {
+    /// Runtime of the holders.
+    pub runtime: String,
+    /// Type of the holders.
+    #[serde(rename = "type")]
+    pub name: Option<Name>,
+    /// Field that has the reference. `null` for elements of an array.
+    pub field: Option<Name>,
+    /// Number of holders.
+    pub objects: u64,
+    /// Root of one of the holders: a static variable, else the kind of the root. `null` if no root reaches it.
+    pub owner: Option<String>,
+    /// One of the holders.
+    pub object: Addr,
+    /// Runtime of the objects that they hold.
+    pub held_runtime: String,
+    /// Most frequent type of these.
+    pub held_type: Option<Name>,
+    /// Number of these objects.
+    pub held: u64,
+    /// What they retain.
+    pub retained: u64,
+    /// The one that retains most.
+    pub held_object: Addr,
 }
 
 /// Native memory that objects of one type own. Sizes in bytes.

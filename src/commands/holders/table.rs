@@ -28,6 +28,7 @@ impl Render for HoldersReport {
         if self.holders.is_empty() {
             doc.line("no object points at a malloc block or an anonymous mapping");
             self.add_owned(&mut doc);
+            self.add_across(&mut doc);
             return doc;
         }
         let mut table = TableBlock::default()
@@ -90,6 +91,7 @@ impl Render for HoldersReport {
         }
         self.add_states(&mut doc);
         self.add_owned(&mut doc);
+        self.add_across(&mut doc);
         doc
     }
 
@@ -158,6 +160,26 @@ impl HoldersReport {
                 }
                 Some(HolderState::Live) | None => {}
             }
+        }
+    }
+
+    /// Adds a line for each field that holds objects of another runtime.
+    fn add_across(&self, doc: &mut Document<'_>) {
+        for row in &self.across {
+            let name = row.name.as_ref().map_or_else(|| "object".to_owned(), |name| name.shown());
+            let field = row.field.as_ref().map_or_else(String::new, |field| format!(" through {}", field.shown()));
+            let owner = row.owner.as_ref().map_or_else(String::new, |owner| format!(" of {owner}"));
+            let held = row.held_type.as_ref().map_or_else(|| "objects".to_owned(), |name| name.shown());
+            let hold = if row.objects == 1 { "holds" } else { "hold" };
+            doc.line(format!(
+                "{} {name}{owner} ({}) {hold} {} {held} of {}{field}: {} retained; the largest is {}",
+                exact(row.objects),
+                row.runtime,
+                exact(row.held),
+                row.held_runtime,
+                human(row.retained),
+                row.held_object
+            ));
         }
     }
 

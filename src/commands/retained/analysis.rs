@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use regex::Regex;
 
 use crate::addr::Addr;
+use crate::analysis::across::{OtherHolder, OtherHolders};
 use crate::analysis::roots::with_retained;
 use crate::commands::retained::native;
 use crate::commands::retained::report::{RetainedReport, RetainedRow, RetainedTypeRow, RootSumRow};
@@ -29,7 +30,8 @@ pub fn retained(session: &Session<'_>, options: &RetainedOptions) -> RetainedRep
     session.process.target().expect_scan();
     let mut report = RetainedReport::default();
     with_retained(session, |retained, names, rooted| {
-        let view = View { retained, names, roots: rooted.roots, statics: HashMap::new(), options };
+        let (roots, others) = (rooted.roots, &rooted.others);
+        let view = View { retained, names, roots, others, statics: HashMap::new(), options };
         view.add_to(&mut report);
         report.stacks.merge(&rooted.stacks);
         report.not_read.extend(rooted.not_read.iter().cloned());
@@ -58,6 +60,7 @@ struct View<'v, 'g> {
     retained: &'v Retained<'g>,
     names: &'v mut ObjectNames<'g>,
     roots: &'v [Root],
+    others: &'v OtherHolders,
     statics: HashMap<Addr, Name>,
     options: &'v RetainedOptions,
 }
@@ -185,6 +188,7 @@ impl View<'_, '_> {
         for root in self.roots.iter().filter(|r| r.object == object) {
             if row.root_address.is_none() {
                 (row.root_address, row.thread) = (Some(root.address), root.thread);
+                row.root_name = self.others.at(root.address).map(OtherHolder::text);
             }
             let name = root.kind.name().to_owned();
             if !row.root_kinds.contains(&name) {

@@ -95,6 +95,6 @@ pub struct RetainedRow {
     pub root_address: Option<Addr>,
     /// Thread of that root.
     pub thread: Option<u32>,
-    /// Name of that root, if it is a variable or a stack of native code.
+    /// Name of that root, if it is a variable or a stack of native code, or a field of another runtime's object.
     pub root_name: Option<String>,
 }

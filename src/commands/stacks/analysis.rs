@@ -340,9 +340,14 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
             ..Finding::default()
         });
     }
-    out.extend(rows.iter().filter_map(|row| overflow(row, fault(session))));
+    let overflows: Vec<(Option<u32>, Finding)> =
+        rows.iter().filter_map(|row| Some((row.tid, overflow(row, fault(session))?))).collect();
+    // The handler of an overflow runs on another stack.
+    let overflowed: Vec<u32> = overflows.iter().filter_map(|(tid, _)| *tid).collect();
+    out.extend(overflows.into_iter().map(|(_, finding)| finding));
     let on = |state: StackState| -> Vec<u32> {
-        rows.iter().filter(|r| r.state == state && r.current).filter_map(|r| r.used_by).collect()
+        let of_state = rows.iter().filter(|r| r.state == state && r.current).filter_map(|r| r.used_by);
+        of_state.filter(|tid| !overflowed.contains(tid)).collect()
     };
     let figures = [
         (

@@ -80,6 +80,11 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("pages", Some("pages.json")),
     // From the runtime's counters and from the program; restated in the tests.
     ("free-regions", None),
+    // From the program's source: what keeps its load contexts; what C# holds of Python; restated in the tests.
+    ("unloading", None),
+    ("two-runtimes", None),
+    // From stderr of the program: the exceptions that ended it; restated in the tests.
+    ("exceptions", None),
     ("eventpipe", None),
     ("twice", None),
     ("overflow", None),

@@ -65,8 +65,8 @@ pub fn last_words(session: &Session<'_>) -> Option<LastWordsRow> {
 /// Returns the process that sent the signal. `None` if the kernel did, or if it is not recorded.
 fn sender(signal: Signal) -> Option<u32> {
     let info = signal.info.filter(|info| SENT.contains(&info.code))?;
-    // `si_pid` is the lower half of the field that is `si_addr` for faults.
-    Some(info.addr.get() as u32)
+    // `si_pid` is the lower half of the field that is `si_addr` for faults. createdump writes zeros: no process has 0.
+    Some(info.addr.get() as u32).filter(|pid| *pid != 0)
 }
 
 fn code_text(signal: Signal) -> String {

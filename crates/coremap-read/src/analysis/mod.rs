@@ -1,6 +1,7 @@
 //! Analyses that several commands share: names of code, roots, reachability, malloc blocks. This room knows no command,
 //! terminal or file format.
 
+pub mod across;
 pub mod block_graph;
 pub mod blocks;
 pub mod contents;

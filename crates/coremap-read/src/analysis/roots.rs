@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::addr::Addr;
+use crate::analysis::across::OtherHolders;
 use crate::analysis::heap_notes::{warn_in_gc, warn_losses};
 use crate::bytes::printable;
 use crate::diag::{WarningCode, was_read};
@@ -24,6 +26,8 @@ pub struct RuntimeRoots<'a> {
     pub roots: &'a [Root],
     pub id: RuntimeId,
     pub runtime: &'a dyn ManagedRuntime,
+    /// Objects of other runtimes that hold objects of this one.
+    pub others: OtherHolders,
     /// How the stacks were read.
     pub stacks: StackRootsRow,
     /// Roots and references that could not be read. If there are any, an object that no root reaches may be alive.
@@ -123,7 +127,9 @@ pub fn with_retained(
         if strays > 0 {
             not_read.push(format!("targets of {}", count(strays, "stray reference")));
         }
-        let runtime_roots = RuntimeRoots { roots: &roots.all, runtime, id, stacks: stack_roots(&roots), not_read };
+        let others = OtherHolders::of(session, &roots.all);
+        let stacks = stack_roots(&roots);
+        let runtime_roots = RuntimeRoots { roots: &roots.all, runtime, id, others, stacks, not_read };
         with(&retained, &mut ObjectNames::new(heap), &runtime_roots);
         heap.warn_missing();
     }
@@ -207,6 +213,20 @@ pub fn root_row(runtime: &dyn ManagedRuntime, root: &Root, chain: Vec<ChainRow>)
     }
 }
 
+/// Adds the names of static variables to the fields of arrays at the start of a path.
+pub fn name_statics(names: &mut ObjectNames<'_>, root: &Root, chain: &mut [ChainRow]) {
+    let objects: Vec<Addr> = chain.iter().map(|row| row.object).collect();
+    for (i, row) in chain.iter_mut().enumerate().take(usize::from(root.static_arrays)) {
+        let Some(&next) = objects.get(i.saturating_add(1)) else { return };
+        let Some(Link::Field(offset)) = names.reader.link(row.object.get(), next.get()) else { continue };
+        let held = objects.iter().copied().skip(i.saturating_add(1)).take(STATIC_TYPES);
+        if let Some(name) = names.static_at(row.object.saturating_add(offset), held) {
+            let index = row.field.as_deref().unwrap_or_default();
+            row.field = Some(format!("{index} ({name})").into());
+        }
+    }
+}
+
 /// Converts a path to a row, with the names of its objects and fields, and the static field at its start.
 pub fn path_row(names: &mut ObjectNames<'_>, runtime: &dyn ManagedRuntime, path: &Path) -> RootPathRow {
     let mut chain: Vec<ChainRow> = path
@@ -217,14 +237,6 @@ pub fn path_row(names: &mut ObjectNames<'_>, runtime: &dyn ManagedRuntime, path:
             ChainRow { object, name, field: link.and_then(|link| names.link(object, link)) }
         })
         .collect();
-    let arrays = usize::from(path.root.static_arrays);
-    for (i, (row, &(object, link))) in chain.iter_mut().zip(&path.steps).enumerate().take(arrays) {
-        let Some(Link::Field(offset)) = link else { continue };
-        let held = path.steps.iter().skip(i + 1).map(|s| s.0).take(STATIC_TYPES);
-        if let Some(name) = names.static_at(object.saturating_add(offset), held) {
-            let index = row.field.as_deref().unwrap_or_default();
-            row.field = Some(format!("{index} ({name})").into());
-        }
-    }
+    name_statics(names, &path.root, &mut chain);
     root_row(runtime, &path.root, chain)
 }

@@ -57,6 +57,9 @@ pub struct ElfImage {
     pub thread_local: u64,
 }
 
+/// Divisor of the bytes of initialized variables: with fewer bytes than that, they are missing.
+const MISSING: u64 = 8;
+
 impl ElfImage {
     /// Returns the readable parts of its writable segments, at most
     /// [`limits::MAX_IMAGE_DATA`] bytes of each.
@@ -67,6 +70,21 @@ impl ElfImage {
             .map(|s| AddrRange::sized(s.range.start, s.range.len().min(longest)))
             .flat_map(|range| memory.readable_parts(range, longest))
             .collect()
+    }
+
+    /// Whether its initialized variables are missing from the memory that can be read. Its file has only their first
+    /// values. createdump's heap dumps leave them out, but for a page or two beside other memory.
+    pub(crate) fn lacks_variables(&self, memory: &dyn Memory) -> bool {
+        let writable = self.segments.iter().filter(|s| s.perms.write);
+        let (mut all, mut there) = (0_u64, 0_u64);
+        for segment in writable {
+            let range = AddrRange::new(segment.range.start, segment.file_end.max(segment.range.start));
+            let range = AddrRange::sized(range.start, range.len().min(limits::MAX_IMAGE_DATA));
+            all = all.saturating_add(range.len());
+            let parts = memory.readable_parts(range, limits::MAX_IMAGE_DATA);
+            there = parts.iter().map(AddrRange::len).fold(there, u64::saturating_add);
+        }
+        there < all / MISSING
     }
 
     /// Returns the words of its writable parts, each part with its address.

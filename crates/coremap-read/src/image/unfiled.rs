@@ -60,14 +60,18 @@ pub(crate) fn add_modules(starts: &[Start], memory: &dyn Memory, bundle: Option<
     modules.sort_by_key(|m| (m.range.start, m.range.end));
 }
 
+/// Name that crossgen2 gives to module and assembly of a composite image's manifest (ManifestMetadataTableNode). Older
+/// versions write no assembly there.
+const MANIFEST: &str = "ManifestMetadata";
+
 fn assembly(memory: &dyn Memory, start: &Start, bundle: Option<&Bundle>) -> Option<Module> {
     let image = pe::read(memory, start.at)?;
     let name = |flat| {
         let (at, len) = find_root(memory, start.at, &image, flat).ok()?;
         let metadata = Metadata::at(memory, at, len).ok()?;
         let name = metadata.module()?.name.into_owned();
-        // Code of several assemblies (composite ReadyToRun) has a manifest without an assembly, and exports its header.
-        if metadata.assembly().is_some() {
+        // Code of several assemblies (composite ReadyToRun) has only a manifest, and exports its header.
+        if metadata.assembly().is_some() && name != MANIFEST {
             Some(name)
         } else {
             export_name(memory, start.at, &image, flat).or(Some(name))

@@ -62,6 +62,7 @@ pub mod nativeaot;
 pub mod v8;
 
 use crate::diag::WarningCode;
+use crate::image::{Module, ModuleKind};
 use crate::process::Process;
 use crate::report::UnreadRow;
 use crate::runtimes::api::ManagedRuntime;
@@ -164,7 +165,13 @@ pub(crate) fn unusable(process: &Process) -> Vec<UnreadRow> {
     let row = |finder: &Finder| {
         let warning = warnings.iter().find(|warning| warning.code == finder.unusable)?;
         let of = |name: &&str| finder.library.is_some_and(|(library, _)| name.starts_with(library));
-        let file = process.modules.iter().map(|module| module.name()).find(of).map(str::to_owned);
+        // A file has only the first values of variables.
+        let has_variables = |module: &&Module| match &module.kind {
+            ModuleKind::Elf(image) => !image.lacks_variables(&process.memory),
+            _ => true,
+        };
+        let modules = process.modules.iter().filter(has_variables);
+        let file = modules.map(|module| module.name()).find(of).map(str::to_owned);
         Some(UnreadRow { name: finder.shown.to_owned(), file, why: warning.message.clone() })
     };
     RUNTIMES.iter().filter_map(row).collect()

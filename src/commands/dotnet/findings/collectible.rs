@@ -27,6 +27,9 @@ const UNLOADING: u32 = 1;
 const MIN_WARNING: usize = 100;
 const MANY_UNLOADING: usize = 8;
 
+/// Maximum number of roots shown that keep unloading contexts.
+const MAX_KEEPERS: usize = 4;
+
 /// Maximum number of names shown.
 const MAX_NAMED: usize = 3;
 
@@ -34,6 +37,12 @@ const MAX_NAMED: usize = 3;
 pub(in crate::commands) fn loader_objects(session: &Session<'_>) -> Vec<Addr> {
     let allocators = coreclr(session).flat_map(|runtime| &runtime.heaps().loader);
     allocators.filter_map(|allocator| allocator.collectible.as_ref()?.object).collect()
+}
+
+/// The objects of [`loader_objects`] whose load contexts are being unloaded.
+pub(in crate::commands) fn unloading_loaders(session: &Session<'_>) -> Vec<Addr> {
+    let heaps = coreclr(session).filter_map(|runtime| runtime.object_heap());
+    heaps.flat_map(|heap| heap.unloading_allocators()).collect()
 }
 
 /// The type of the objects that represent types.
@@ -74,11 +83,47 @@ pub(in crate::commands) struct Kept<'a> {
     pub(in crate::commands) objects: &'a [(Addr, String)],
     /// Who holds each of them.
     pub(in crate::commands) held_by: &'a HashMap<Addr, String>,
+    /// Objects of the loader allocators of unloading contexts, and the root that keeps each of them.
+    pub(in crate::commands) unloading: &'a [Addr],
+    pub(in crate::commands) keepers: &'a HashMap<Addr, String>,
     /// Findings on holders.
     pub(in crate::commands) findings: &'a [Finding],
 }
 
 impl Kept<'_> {
+    /// The roots that keep unloading contexts loaded, each with their number, in a sentence. Empty if none is known.
+    fn keepers(&self) -> String {
+        let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+        let roots = self.unloading.iter().filter_map(|allocator| self.keepers.get(allocator));
+        roots.for_each(|root| *all.entry(root).or_default() += 1);
+        let known: u64 = all.values().copied().fold(0, u64::saturating_add);
+        let mut all: Vec<(&str, u64)> = all.into_iter().collect();
+        all.sort_by_key(|(_, number)| Reverse(*number));
+        let Some((last, first)) = all.get(..all.len().min(MAX_KEEPERS)).and_then(|named| named.split_last()) else {
+            return String::new();
+        };
+        let one = |(root, number): &(&str, u64)| match number {
+            1 => (*root).to_owned(),
+            more => format!("{root} ({})", exact(*more)),
+        };
+        let rest = all.len().saturating_sub(MAX_KEEPERS);
+        let rest = if rest == 0 { String::new() } else { format!(" and {}", count(rest as u64, "other root")) };
+        let named = match first {
+            [] => one(last),
+            first => {
+                let and = if rest.is_empty() { " and " } else { ", " };
+                format!("{}{and}{}", first.iter().map(one).collect::<Vec<_>>().join(", "), one(last))
+            }
+        };
+        let verb = if all.len() == 1 { "keeps" } else { "keep" };
+        let whom = match known {
+            1 if self.unloading.len() == 1 => "it".to_owned(),
+            _ if known == self.unloading.len() as u64 => "them".to_owned(),
+            _ => format!("{} of them", exact(known)),
+        };
+        format!(" {named}{rest} {verb} {whom} loaded.")
+    }
+
     /// The holder of most of the objects, in a sentence, with the finding on it.
     fn sentence(&self) -> Option<(String, Option<&Finding>)> {
         let mut holders: BTreeMap<&str, u64> = BTreeMap::new();
@@ -139,20 +184,26 @@ pub(super) fn collectible(session: &Session<'_>, reached: &HashSet<Addr>, kept: 
     let bytes = of_these.map(|row| row.size).fold(0, u64::saturating_add);
     let (named, example) = list_names(names);
     let example = example.or_else(|| allocators.iter().find_map(|(_, of)| rooted(of)));
+    let keepers = kept.keepers();
+    let unknown = match keepers.is_empty() {
+        true => ": something still references it, or no collection has run since",
+        false => "",
+    };
     let waiting = match unloading.as_slice() {
         [] => String::new(),
-        [one] => {
-            format!(" Load context {one} is unloading: something still references it, or no collection has run since.")
-        }
+        [one] => format!(" Load context {one} is unloading{unknown}.{keepers}"),
         all => format!(
-            " {} load contexts are unloading ({}{}): something still references them, or no collection has run since.",
+            " {} load contexts are unloading ({}{}){}.{keepers}",
             exact(all.len() as u64),
             all.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", "),
-            if all.len() > MAX_NAMED { " and others" } else { "" }
+            if all.len() > MAX_NAMED { " and others" } else { "" },
+            unknown.replace(" it,", " them,")
         ),
     };
     let much = allocators.len() >= MIN_WARNING || unloading.len() >= MANY_UNLOADING;
     let (keeps, holder) = kept.sentence().filter(|_| !unloading.is_empty()).unwrap_or_default();
+    // The sentence on objects repeats the roots.
+    let keeps = if keepers.is_empty() { keeps } else { String::new() };
     // The memory and the contexts have one cause.
     let holder = holder.filter(|_| unloading.len() >= MANY_UNLOADING);
     let text = format!(

@@ -6,7 +6,7 @@ mod events;
 mod out_of_memory;
 mod pinned;
 
-pub(in crate::commands) use collectible::{Kept, collectible_objects, loader_objects};
+pub(in crate::commands) use collectible::{Kept, collectible_objects, loader_objects, unloading_loaders};
 pub(in crate::commands) use events::events;
 pub(in crate::commands) use out_of_memory::{caught, out_of_memory};
 pub(in crate::commands) use pinned::pinned_objects;

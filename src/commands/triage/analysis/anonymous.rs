@@ -34,6 +34,8 @@ fn possible_owners(session: &Session<'_>) -> String {
         Some((file, name)) if session.runtimes().is_empty() => {
             format!("the {name} runtime, which could not be read ({file}), the program or a library")
         }
+        // A runtime has structures of its own that no reader knows, and a small dump lacks most of the known ones.
+        _ if !session.runtimes().is_empty() => "the program, a library or the runtime itself".to_owned(),
         _ => "the program or a library".to_owned(),
     }
 }
@@ -42,7 +44,7 @@ fn possible_owners(session: &Session<'_>) -> String {
 fn without_owner(session: &Session<'_>) -> String {
     let owners =
         if session.process.facts().lists_files() { "allocator, runtime or file" } else { "allocator or runtime" };
-    format!("no {owners} owns it{}", no_file_list(session))
+    format!("no {owners} that was read owns it{}", no_file_list(session))
 }
 
 /// Returns a note if the core lists no files: memory without an owner may then belong to a file.

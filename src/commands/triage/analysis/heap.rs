@@ -102,6 +102,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     });
     let owned = owned.flatten().map(|report| report.holders).unwrap_or_default();
     let packs = if lists { dotnet::findings::collectible_objects(session) } else { Vec::new() };
+    let unloading = if lists { dotnet::findings::unloading_loaders(session) } else { Vec::new() };
     let outside = Outside::find(session, tally, share.in_core, !apart, budget, progress);
     let mut owners: Vec<Addr> = owned.iter().map(|row| row.object).collect();
     owners.extend(packs.iter().map(|pack| pack.0));
@@ -110,6 +111,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let of_graph = budget.run(session, "retained sizes", (share.used, GRAPH), |budget| {
         let mut graph = Liveness { loaders: dotnet::findings::loader_objects(session), ..Liveness::default() };
         let (mut findings, mut keepers, mut walked) = (Vec::new(), String::new(), Vec::new());
+        let mut kept_by = HashMap::new();
         let (mut labels, mut held_by, mut not_read) = (HashMap::new(), HashMap::new(), Vec::new());
         with_retained(session, |retained, names, rooted| {
             not_read.extend(rooted.not_read.iter().cloned());
@@ -122,8 +124,9 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
             let mut owners = owners.clone();
             owners.extend(mechanisms::held(&findings));
             keepers.push_str(&buffers::keepers(rooted, retained, names));
-            match holders::holders(session, retained, names, rooted, &wanted, &owners) {
-                Ok(Holders { findings: mut of_holders, labels: of_objects, owners, users }) => {
+            match holders::holders(session, retained, names, rooted, &wanted, &owners, &unloading) {
+                Ok(Holders { findings: mut of_holders, labels: of_objects, owners, keepers, users }) => {
+                    kept_by.extend(keepers);
                     if let Some(scene) = &found.scene {
                         causes::add_users(scene, &mut of_holders, &users, rooted.runtime.wait_facts());
                     }
@@ -140,12 +143,13 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
             findings.extend(graph.add(rooted, retained, strings.then_some(&report), progress));
             findings.extend(collections::finding(session.process, retained, names, rooted));
         });
-        (findings, keepers, graph, walked, labels, held_by, not_read)
+        (findings, keepers, graph, walked, labels, (held_by, kept_by), not_read)
     });
     let mut graph = Liveness::default();
     let mut walked = Vec::new();
-    let mut holders_of = HashMap::new();
-    if let Some((findings, keepers, liveness, with_sizes, labels, held_by, not_read)) = of_graph {
+    let (mut holders_of, mut keepers_of) = (HashMap::new(), HashMap::new());
+    if let Some((findings, keepers, liveness, with_sizes, labels, (held_by, kept_by), not_read)) = of_graph {
+        keepers_of = kept_by;
         let written = tally.shares.get(&Subject::Malloc).map_or(0, |share| share.used);
         found.findings.extend(native_owners(&owned, &held_by, written));
         found.findings.extend(outside.findings(&held_by));
@@ -208,7 +212,13 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     }
     found.findings.extend(dotnet::findings::caught(session, &thrown, &holders_of));
     let due = dotnet::findings::due(session);
-    let kept = dotnet::findings::Kept { objects: &packs, held_by: &holders_of, findings: &found.findings };
+    let kept = dotnet::findings::Kept {
+        objects: &packs,
+        held_by: &holders_of,
+        unloading: &unloading,
+        keepers: &keepers_of,
+        findings: &found.findings,
+    };
     let more = dotnet::findings::of_session(session, &graph.reached, &thrown, due.as_ref(), &kept, progress);
     found.findings.extend(more);
     if let Some(scene) = &mut found.scene {

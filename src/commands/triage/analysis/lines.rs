@@ -7,7 +7,7 @@ use crate::analysis::no_runtime::unread_runtimes;
 use crate::commands::triage::analysis::tally::{Share, Subject, Tally, perms};
 use crate::commands::triage::analysis::{biggest, counted, plain};
 use crate::map::kind_facts::Contents;
-use crate::map::{Confidence, Kind, Region};
+use crate::map::{Confidence, Kind, Owner, Region};
 use crate::native::foreign::HEAP_OF;
 use crate::native::malloc::ExtentHeap;
 use crate::report::{Finding, Severity, UnreadRow};
@@ -270,7 +270,13 @@ fn by_file(session: &Session<'_>, tally: &Tally, share: &Share) -> Vec<(String, 
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for &i in &share.regions {
         let Some(region) = session.map().regions.get(i) else { continue };
-        sums.entry(module(region)).or_default().add_saturating(tally.used.get(i).copied().unwrap_or(0));
+        // An unpacked assembly is in memory that names no file, or another one.
+        let owner = match region.owner {
+            Owner::Module(index) => session.process.modules.get(index as usize).map(|module| module.name()),
+            _ => None,
+        };
+        let name = owner.filter(|name| !name.is_empty()).unwrap_or_else(|| module(region));
+        sums.entry(name).or_default().add_saturating(tally.used.get(i).copied().unwrap_or(0));
     }
     sums.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
 }

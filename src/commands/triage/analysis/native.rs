@@ -9,6 +9,7 @@ use crate::commands::triage::analysis::budget::Budget;
 use crate::commands::triage::analysis::tally::{Measure, Share, Subject, Tally};
 use crate::commands::triage::analysis::{Found, biggest, counted, lines, plain};
 use crate::map::{Confidence, Kind};
+use crate::native::StackState;
 use crate::native::foreign::FIBER_STACK;
 use crate::native::malloc::{self as heaps, Malloc, UsageSplit};
 use crate::progress::Progress;
@@ -224,7 +225,7 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
         }
         None => {
             let known = || rows.iter().filter(|row| row.low.is_some());
-            let stacks = known().count() as u64;
+            let stacks = known().filter(|row| row.state != StackState::Fiber).count() as u64;
             let rss = known().map(|row| row.resident.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
             let regions = share.regions.iter().filter_map(|&i| session.map().regions.get(i));
             let fibers = regions.filter(|region| &*region.detail == FIBER_STACK).count() as u64;

@@ -224,8 +224,10 @@ fn first_signal(session: &Session<'_>, thread: &ThreadRow) -> Option<(SignalInfo
 
 /// Whether a thread waits for a child process. A runtime that ends starts the program that writes the core.
 fn waits_for_child(thread: &ThreadRow) -> bool {
+    // Heap and mini dumps have no names of native frames.
+    let call = thread.syscall.as_ref().and_then(|call| call.name);
     let first = thread.frames.first().and_then(|frame| frame.method.as_deref());
-    matches!(first, Some("wait4" | "waitpid" | "__wait4" | "__waitpid"))
+    matches!(call, Some("wait4" | "waitid")) || matches!(first, Some("wait4" | "waitpid" | "__wait4" | "__waitpid"))
 }
 
 /// Names a native object by the variable that contains it: `rates_lock (pthread_rwlock_t)`.

@@ -4,6 +4,7 @@
 //! them is computed once for all: sums by type and equal strings here, paths from roots and dominators in `graph`. This
 //! room reads no runtime's structures and names no runtime in its code.
 
+mod across;
 pub mod anatomy;
 mod clr_gc;
 mod code;
@@ -34,6 +35,8 @@ mod waits;
 
 pub use crate::registers::Regs;
 pub use crate::words::TaskEndKind;
+pub use across::OTHER_RUNTIME;
+pub(crate) use across::find_fields;
 pub use clr_gc::{ClrGc, ClrHeaps, FinalizeQueue, Handle, Segment};
 pub use code::{
     CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,

@@ -11,8 +11,8 @@ use crate::runtimes::api::fields::Fields;
 use crate::runtimes::api::{
     Activation, AllocationProfile, AllocationTraces, AsyncFunctions, BlockLabels, ClrGc, EventSession, ExceptionList,
     Heap, IsolateSizes, LastWords, LightFrame, ListedMethods, LockList, ManagedCode, Mark, NamedStatics, OwnedBuffer,
-    PendingTasks, RetainedSizes, Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex, TypeRole, WaitFacts,
-    buffer_at,
+    PendingTasks, RetainedSizes, RootKind, Roots, RuntimeId, SmallBlocks, StackFrame, StackWalk, TypeIndex, TypeRole,
+    WaitFacts, buffer_at,
 };
 
 /// A thread as a runtime sees it.
@@ -116,6 +116,12 @@ pub trait ManagedRuntime: Sync {
     /// The runtime's GC roots. `walk` unwinds the stack of the thread with a system thread ID. `own` is this runtime's
     /// ID in the frames that `walk` returns.
     fn roots(&self, own: RuntimeId, walk: &mut dyn FnMut(u32) -> Option<StackWalk>) -> Roots;
+
+    /// Kind of the roots of objects whose reference counts prove references from unknown memory. `None` if the runtime
+    /// counts no references.
+    fn unexplained_references(&self) -> Option<RootKind> {
+        None
+    }
 
     /// Describes the object at or around `addr`, with its fields.
     fn object(&self, _addr: Addr) -> Option<ObjectReport> {

@@ -98,11 +98,11 @@ impl ObjectLayouts {
     }
 }
 
-/// Objects kept alive by dependent handles.
+/// Objects kept alive by dependent handles, and by other means outside of any field.
 #[derive(Debug)]
 pub(crate) struct Dependents {
     /// Secondary objects by primary object.
-    of: HashMap<u64, Vec<u64>>,
+    of: HashMap<u64, Vec<(u64, Link)>>,
     /// One bit per hash of a primary object. Most objects are not primary, so most lookups end here.
     filter: Vec<u64>,
 }
@@ -110,21 +110,25 @@ pub(crate) struct Dependents {
 impl Dependents {
     /// Collects the dependent handles among `handles`.
     pub(crate) fn new(handles: &[Handle]) -> Dependents {
-        let mut of: HashMap<u64, Vec<u64>> = HashMap::new();
-        let mut filter = vec![0_u64; 1 << (FILTER_BITS - 6)];
+        let mut out = Dependents { of: HashMap::new(), filter: vec![0; 1 << (FILTER_BITS - 6)] };
         for handle in handles.iter().filter(|h| h.kind == HandleKind::Dependent) {
             let Some(secondary) = handle.secondary else { continue };
-            of.entry(handle.object.get()).or_default().push(secondary.get());
-            let bit = slot(handle.object.get(), FILTER_BITS);
-            if let Some(word) = filter.get_mut(bit >> 6) {
-                *word |= 1 << (bit & 63);
-            }
+            out.add(handle.object, secondary, DEPENDENT);
         }
-        Dependents { of, filter }
+        out
+    }
+
+    /// Adds an object that `primary` keeps alive, and how.
+    pub(crate) fn add(&mut self, primary: Addr, secondary: Addr, link: Link) {
+        self.of.entry(primary.get()).or_default().push((secondary.get(), link));
+        let bit = slot(primary.get(), FILTER_BITS);
+        if let Some(word) = self.filter.get_mut(bit >> 6) {
+            *word |= 1 << (bit & 63);
+        }
     }
 
     #[inline(always)]
-    fn with(&self, addr: u64) -> Option<&[u64]> {
+    fn with(&self, addr: u64) -> Option<&[(u64, Link)]> {
         let bit = slot(addr, FILTER_BITS);
         let may = self.filter.get(bit >> 6).is_some_and(|word| word >> (bit & 63) & 1 != 0);
         if may { self.of.get(&addr).map(Vec::as_slice) } else { None }
@@ -194,8 +198,8 @@ impl<'g, H: ClrHeap> Reader<'g, H> {
         }
         if let Some(all) = secondaries {
             let done = from.saturating_sub(FIRST_EXTRA_POSITION + 1);
-            for (i, &secondary) in (done..).zip(all.get(done as usize..).unwrap_or_default()) {
-                if !visit((FIRST_EXTRA_POSITION + 1).saturating_add(i), DEPENDENT, secondary) {
+            for (i, &(secondary, link)) in (done..).zip(all.get(done as usize..).unwrap_or_default()) {
+                if !visit((FIRST_EXTRA_POSITION + 1).saturating_add(i), link, secondary) {
                     return;
                 }
             }
@@ -255,7 +259,7 @@ impl<H: ClrHeap> ObjectReader for Reader<'_, H> {
                 && let Some(all) = dependents.with(addr)
             {
                 let position = |i: u32| (FIRST_EXTRA_POSITION + 1).saturating_add(i);
-                (0..).zip(all).all(|(i, &secondary)| out.push(limit, position(i), DEPENDENT, secondary));
+                (0..).zip(all).all(|(i, &(secondary, link))| out.push(limit, position(i), link, secondary));
             }
             out.ends.push(out.references.len());
             if out.references.len() >= limit {

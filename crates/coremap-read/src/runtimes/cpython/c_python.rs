@@ -14,8 +14,8 @@ use crate::runtimes::api::anatomy::Anatomy;
 use crate::runtimes::api::{
     self, AllocationTraces, AsyncFunctions, AsyncTask, AsyncTasks, KindBytes, LastWords, LightThread, ListedMethods,
     Locks, ManagedCode, ManagedRun, ManagedRuntime, ManagedThread, ManagedThreads, NamedStatics, OwnedBuffer,
-    RetainedSizes, Roots, RuntimeFindings, RuntimeId, SmallBlock, SmallBlockSums, SmallBlocks, StackFrame, StackWalk,
-    Structure, Survivors, TypeIndex, TypeRole, WaitFacts,
+    RetainedSizes, RootKind, Roots, RuntimeFindings, RuntimeId, SmallBlock, SmallBlockSums, SmallBlocks, StackFrame,
+    StackWalk, Structure, Survivors, TypeIndex, TypeRole, WaitFacts,
 };
 use crate::runtimes::cpython::frames::PyCode;
 use crate::runtimes::cpython::heap::Heap;
@@ -188,6 +188,10 @@ impl ManagedRuntime for CPython<'_> {
 
     fn structure(&self, addr: Addr, kind: Kind) -> Option<Structure> {
         structure::structure(self, addr, kind)
+    }
+
+    fn unexplained_references(&self) -> Option<RootKind> {
+        Some(roots::FROM_C)
     }
 
     fn buffers(&self) -> &[OwnedBuffer] {

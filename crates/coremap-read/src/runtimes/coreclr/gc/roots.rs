@@ -32,7 +32,9 @@ pub(in crate::runtimes::coreclr) fn roots(heap: &Heap<'_>, heaps: &Heaps, stacks
     let (process, runtime) = (types.process, &*types.runtime);
     let (handles, unread) = handles(process, runtime);
     lacks_handles(&mut roots, handles.is_empty(), !unread.is_empty());
-    let kept = handles.iter().filter(|h| h.kind.keeps());
+    // `Unload` made these, and the loader allocator frees them: no roots, but references of the loader allocator.
+    let of_unload: HashSet<Addr> = heap.unloading().iter().map(|of| of.handle).collect();
+    let kept = handles.iter().filter(|h| h.kind.keeps() && !of_unload.contains(&h.address));
     // Statics are in arrays that handles keep alive, except thread statics.
     roots.all.extend(kept.map(|h| Root { static_arrays: 1, ..Root::new(h.kind.root_kind(), h.address, h.object) }));
     match threads(process, runtime) {

@@ -9,11 +9,13 @@ mod async_locals;
 mod collect;
 mod method_tables;
 mod names;
+mod unloading;
 
 pub use crate::runtimes::clr_gc::{MethodTableInfo, References};
 pub(super) use collect::{Collector, collect};
 pub(in crate::runtimes::coreclr) use names::OF_THREAD;
 pub(crate) use names::VALUE_TYPE;
+pub(in crate::runtimes::coreclr) use unloading::Unloading;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -23,6 +25,7 @@ use crate::addr::Addr;
 use crate::diag::WarningCode;
 use crate::memory::Memory;
 use crate::process::Process;
+use crate::runtimes::api::Link;
 use crate::runtimes::api::Space;
 use crate::runtimes::api::linear::LinearWalker;
 use crate::runtimes::api::{
@@ -38,6 +41,9 @@ use crate::runtimes::coreclr::{Generation, Heaps};
 use async_locals::ByObject;
 use method_tables::Tables;
 use names::Statics;
+
+/// Link from a loader allocator to the load context that is unloaded with it.
+const UNLOADED: Link = Link::NoField("(unloading context)");
 
 /// The heap of one runtime.
 pub struct Heap<'p> {
@@ -56,6 +62,9 @@ pub struct Heap<'p> {
     space: OnceLock<Space<'p>>,
     layouts: ObjectLayouts,
     dependents: OnceLock<Dependents>,
+    /// Collectible loader allocators: the native structure, and its object.
+    loaders: Vec<(Addr, Addr)>,
+    unloading: OnceLock<Vec<Unloading>>,
     statics: Statics,
     /// Static variables by the object that they reference.
     by_object: OnceLock<ByObject>,
@@ -92,6 +101,12 @@ impl<'p> Heap<'p> {
             space: OnceLock::new(),
             layouts: ObjectLayouts::default(),
             dependents: OnceLock::new(),
+            loaders: heaps
+                .loader
+                .iter()
+                .filter_map(|of| Some((of.address, of.collectible.as_ref()?.object?)))
+                .collect(),
+            unloading: OnceLock::new(),
             statics: Statics::default(),
             by_object: OnceLock::new(),
             types,
@@ -101,6 +116,19 @@ impl<'p> Heap<'p> {
     /// The runtime's type system.
     pub fn type_system(&self) -> &Arc<TypeSystem<'p>> {
         &self.types
+    }
+
+    /// Load contexts that are being unloaded.
+    pub(in crate::runtimes::coreclr) fn unloading(&self) -> &[Unloading] {
+        self.unloading.get_or_init(|| {
+            let (handles, _) = handles(self.types.process, &self.types.runtime);
+            unloading::unloading(&self.types, &handles, &self.loaders)
+        })
+    }
+
+    /// Objects of the loader allocators whose load contexts are being unloaded.
+    pub fn unloading_allocators(&self) -> Vec<Addr> {
+        self.unloading().iter().map(|of| of.allocator).collect()
     }
 
     /// MethodTable of a type.
@@ -182,7 +210,11 @@ impl ClrHeap for Heap<'_> {
     }
 
     fn dependents(&self) -> &Dependents {
-        self.dependents.get_or_init(|| Dependents::new(&handles(self.types.process, &self.types.runtime).0))
+        self.dependents.get_or_init(|| {
+            let mut all = Dependents::new(&handles(self.types.process, &self.types.runtime).0);
+            self.unloading().iter().for_each(|of| all.add(of.allocator, of.context, UNLOADED));
+            all
+        })
     }
 }
 

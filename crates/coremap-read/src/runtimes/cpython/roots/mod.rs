@@ -34,7 +34,7 @@ const INTERPRETER: RootKind = RootKind::Of(1, "interpreter");
 const THREAD: RootKind = RootKind::Of(2, "thread state");
 const STATIC: RootKind = RootKind::Of(3, "static variable of C");
 const IMMORTAL: RootKind = RootKind::Of(4, "immortal");
-const FROM_C: RootKind = RootKind::Of(5, "held from C");
+pub(super) const FROM_C: RootKind = RootKind::Of(5, "held from C");
 
 pub(super) fn roots(python: &CPython<'_>) -> Roots {
     let mut roots = Roots::default();

@@ -84,6 +84,10 @@ fn examine<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
         Some(at) => vec![at],
         None => finder.search(),
     };
+    if image.lacks_variables(&process.memory) {
+        let path = &module.path;
+        return unsupported(format!("{path}: its variables are not in the core, so Python's objects can't be read"));
+    }
     let mut why = None;
     for address in candidates {
         match finder.identify(address) {
