@@ -139,7 +139,7 @@ fn follow(namer: &mut Namer<'_, '_, '_, '_>, top: Vec<TreeNode>, least: u64) -> 
         top.first().and_then(|node| namer.root(*node)).is_some_and(|name| matches!(name, RootName::Other(_)));
     if is_other && top.len() as u64 >= ELEMENTS {
         let found = Elements::of_nodes(namer, &top, false);
-        return (Some(Holder { container: top.clone(), top, elements: found, bytes }), others);
+        return (Some(Holder::new(top.clone(), top, found, bytes)), others);
     }
     let mut chain: Option<(Vec<TreeNode>, usize)> = None;
     for _ in 0..STEPS {
