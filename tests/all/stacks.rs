@@ -468,7 +468,7 @@ fn threads_with_one_id_are_distinct() {
         let table = run(["stacks", file.path().to_str().unwrap()]);
         assert!(table.stdout.contains("#6") && !table.stdout.contains("2147483"), "{}", table.stdout);
         let triage = run(["triage", file.path().to_str().unwrap()]).stdout;
-        assert!(triage.contains("(#1)") && !triage.contains("2147483"), "{triage}");
+        assert!(triage.contains("thread #1") && !triage.contains("2147483"), "{triage}");
     }
 }
 

@@ -115,13 +115,13 @@ impl Kept<'_> {
                 format!("{}{and}{}", first.iter().map(one).collect::<Vec<_>>().join(", "), one(last))
             }
         };
-        let verb = if all.len() == 1 { "keeps" } else { "keep" };
         let whom = match known {
-            1 if self.unloading.len() == 1 => "it".to_owned(),
-            _ if known == self.unloading.len() as u64 => "them".to_owned(),
-            _ => format!("{} of them", exact(known)),
+            1 if self.unloading.len() == 1 => "It is".to_owned(),
+            1 => "One of them is".to_owned(),
+            _ if known == self.unloading.len() as u64 => "They are".to_owned(),
+            _ => format!("{} of them are", exact(known)),
         };
-        format!(" {named}{rest} {verb} {whom} loaded.")
+        format!(" {whom} kept loaded by {named}{rest}.")
     }
 
     /// The holder of most of the objects, in a sentence, with the finding on it.

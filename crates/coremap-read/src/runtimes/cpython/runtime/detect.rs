@@ -84,7 +84,8 @@ fn examine<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
         Some(at) => vec![at],
         None => finder.search(),
     };
-    if image.lacks_variables(&process.memory) {
+    // A shrunk core leaves out what its commands did not ask for.
+    if !process.facts().is_shrunk && image.lacks_variables(&process.memory) {
         let path = &module.path;
         return unsupported(format!("{path}: its variables are not in the core, so Python's objects can't be read"));
     }
