@@ -122,7 +122,7 @@ impl<'p> Heap<'p> {
     pub(in crate::runtimes::coreclr) fn unloading(&self) -> &[Unloading] {
         self.unloading.get_or_init(|| {
             let (handles, _) = handles(self.types.process, &self.types.runtime);
-            unloading::unloading(&self.types, &handles, &self.loaders)
+            unloading::unloading(&self.types, handles, &self.loaders)
         })
     }
 
