@@ -220,8 +220,9 @@ fn objects_of_python_are_held_by_the_handles_of_dotnet() {
         assert_eq!((text("type"), text("field"), text("held_type")), ("Grades.PyHandle", "raw", "dict"), "{row}");
         assert!(text("owner").contains("static Grades.Scores.Results"), "{row}");
         assert!(text("runtime").starts_with(".NET") && text("held_runtime").starts_with("CPython"), "{row}");
-        // The last one is also in a variable of the call that made it, so its count of references is explained.
-        assert!((1999..=2000).contains(&number(&row["objects"])) && row["held"] == row["objects"], "{row}");
+        // A word on the stack has the address of the last one, too, so that its count of references is explained.
+        assert_eq!((number(&row["objects"]), number(&row["held"])), (1999, 1999), "{row}");
+        assert_eq!(objects_of(name, "^Grades.PyHandle$").len(), 2000);
 
         let retained = ask(name, &["retained"]);
         let kind = list(&retained, "roots").iter().find(|row| row["root_kind"] == "another runtime").unwrap();
@@ -237,7 +238,7 @@ fn objects_of_python_are_held_by_the_handles_of_dotnet() {
         let first = list(&triage, "findings").iter().find(|f| f["id"] == "retained").unwrap();
         let text = first["text"].as_str().unwrap();
         assert!(text.starts_with("static Grades.Scores.Results → Grades.PyHandle.raw (.NET 11.0.0) retains"), "{text}");
-        assert!(text.contains("2,000 dict") || text.contains("1,999 dict"), "{text}");
+        assert!(text.contains("1,999 dict"), "{text}");
     }
 }
 
@@ -262,7 +263,7 @@ fn small_dumps_of_a_crash_have_its_exceptions() {
         let text = crash["text"].as_str().unwrap();
         assert_eq!(crash["severity"], "critical");
         assert!(text.starts_with("Unhandled System.InvalidOperationException"), "{text}");
-        assert!(text.contains("LabelService.Import"), "{text}");
+        assert!(text.contains("LabelService.Import") && text.contains("JsonReaderException"), "{text}");
         let info = ask(name, &["info"]);
         assert_ne!(info["last_words"]["kind"], "requested", "{info:#}");
     }

@@ -1,5 +1,6 @@
 //! Findings on threads: deadlocks, large pools, and many threads in one place.
 
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,6 +12,8 @@ use crate::bytes::printable;
 use crate::causes::Scene;
 use crate::causes::last_words::{self, Ending};
 use crate::causes::{native, native_threads};
+use crate::commands::dotnet;
+use crate::commands::dotnet::exceptions::ExceptionRow;
 use crate::commands::stacks::measure;
 use crate::commands::threads::{self, Doing, ThreadOptions};
 use crate::commands::triage::analysis::Found;
@@ -19,7 +22,7 @@ use crate::map::Confidence;
 use crate::memory::Memory;
 use crate::native::locks::NativeWait;
 use crate::native::source_lines;
-use crate::report::{Finding, FrameRow, FrameRowKind, LastWordsRow, Name, Severity, ThreadRow};
+use crate::report::{ExceptionDetail, Finding, FrameRow, FrameRowKind, LastWordsRow, Name, Severity, ThreadRow};
 use crate::session::Session;
 use crate::sums::SaturatingSum;
 use crate::targets::{Arch, Producer, SignalInfo, Thread};
@@ -222,6 +225,14 @@ fn first_signal(session: &Session<'_>, thread: &ThreadRow) -> Option<(SignalInfo
     (1..=64).contains(&signo).then(|| (SignalInfo { signo, code, addr }, ThreadRow { frames, ..thread.clone() }))
 }
 
+/// An exception by the list of exceptions. Small dumps have threads' exceptions without the heap around them.
+fn listed_exception(all: &[ExceptionRow], object: Addr) -> Option<ExceptionDetail> {
+    let at = |object: Addr| all.iter().find(|row| row.object == object);
+    let ExceptionRow { message, hresult, inner, .. } = at(object)?.clone();
+    let inner_type = inner.and_then(at).map(|row| row.name.clone());
+    Some(ExceptionDetail { message, hresult, inner, inner_type, ..ExceptionDetail::default() })
+}
+
 /// Whether a thread waits for a child process. A runtime that ends starts the program that writes the core.
 fn waits_for_child(thread: &ThreadRow) -> bool {
     // Heap and mini dumps have no names of native frames.
@@ -332,7 +343,9 @@ fn ended(session: &Session<'_>, threads: &[ThreadRow], show_data: bool) -> Vec<F
         // A runtime's handler ends the process by another signal, to which these words do not belong.
         words: said.as_ref().filter(|_| first.is_none()),
     };
-    let exception = |at| runtimes.iter().find_map(|runtime| runtime.object(at)?.exception);
+    let thrown = OnceCell::new();
+    let listed = |at| listed_exception(thrown.get_or_init(|| dotnet::findings::thrown(session)), at);
+    let exception = |at| runtimes.iter().find_map(|runtime| runtime.object(at)?.exception).or_else(|| listed(at));
     let mut crash = last_words::crash(&ending, exception);
     let faulted = crash.as_mut().zip(ending.thread).zip(ending.address);
     if let Some(((finding, thread), address)) = faulted
