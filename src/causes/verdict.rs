@@ -13,7 +13,7 @@ pub(crate) fn verdict(findings: &[Finding], missing: &[String]) -> Option<Findin
     let waits = findings.iter().any(|finding| ranking::family(finding.id) == Family::BlockedHolder);
     let (least, share) = (round(HOLDER_BYTES), HOLDER_SHARE);
     let holder =
-        format!("no owner that can grow without limit has both {least} and {share} % of the live bytes or more");
+        format!("no owner that can grow without limit and has at least {least} and {share} % of the live bytes");
     Some(match missing {
         [] => Finding::new(
             "no-problem",

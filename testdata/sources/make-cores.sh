@@ -183,7 +183,24 @@ dotnet_createdump() {
     deliver "$RUN/cd.core" dotnet31-createdump zst
 }
 
-# Needs coremap itself, to leave out what `async` does not read.
+# dump_dotnet NAME VARIABLE=VALUE DUMP COMMANDS: runs NAME.dll, dumps it by createdump, and keeps what COMMANDS read.
+# Needs coremap itself.
+dump_dotnet() {
+    cp app.runtimeconfig.json "$1.runtimeconfig.json"
+    (
+        cd "$RUN"
+        exec env -i PATH=/usr/bin HOME="$LAB" LANG=C DOTNET_SYSTEM_GLOBALIZATION_INVARIANT=1 "$2" \
+            "$LAB/dotnet/dotnet" "$LAB/$1.dll" "$RUN/markers.json"
+    ) > "$RUN/out" 2>&1 &
+    PID=$!
+    ready
+    "$FX/createdump" "$3" -f "$RUN/cd.core" "$PID" > "$RUN/cd.log" 2>&1
+    stop
+    "${COREMAP:-coremap}" shrink --for "$4" -o "$RUN/s.core" "$RUN/cd.core"
+    mkdir -p "$OUT/dotnet31-$1"
+    xz -9e -c "$RUN/s.core" > "$OUT/dotnet31-$1/core.xz"
+}
+
 dotnet_pending() {
     build_dotnet
     fresh pending
@@ -196,39 +213,14 @@ import re
 b = open("pending.dll", "rb").read()
 open("pending.dll", "wb").write(re.sub(rb"q([A-Za-z]*)Q(d__\d|1__state|t__builder|u__\d)", rb"<\1>\2", b))
 P
-    cp app.runtimeconfig.json pending.runtimeconfig.json
-    (
-        cd "$RUN"
-        exec env -i PATH=/usr/bin HOME="$LAB" LANG=C \
-            DOTNET_SYSTEM_GLOBALIZATION_INVARIANT=1 COMPlus_GCHeapHardLimit=2000000 \
-            "$LAB/dotnet/dotnet" "$LAB/pending.dll" "$RUN/markers.json"
-    ) > "$RUN/out" 2>&1 &
-    PID=$!
-    ready
-    "$FX/createdump" --full -f "$RUN/cd.core" "$PID" > "$RUN/cd.log" 2>&1
-    stop
-    "${COREMAP:-coremap}" shrink --for async -o "$RUN/s.core" "$RUN/cd.core"
-    mkdir -p "$OUT/dotnet31-pending"
-    xz -9e -c "$RUN/s.core" > "$OUT/dotnet31-pending/core.xz"
+    dump_dotnet pending COMPlus_GCHeapHardLimit=2000000 --full async
 }
 
 dotnet_server() {
     build_dotnet
     fresh server
     mcs -out:server.dll "$SRC/server.cs"
-    cp app.runtimeconfig.json server.runtimeconfig.json
-    (
-        cd "$RUN"
-        exec env -i PATH=/usr/bin HOME="$LAB" LANG=C DOTNET_SYSTEM_GLOBALIZATION_INVARIANT=1 COMPlus_gcServer=1 \
-            "$LAB/dotnet/dotnet" "$LAB/server.dll" "$RUN/markers.json"
-    ) > "$RUN/out" 2>&1 &
-    PID=$!
-    ready
-    "$FX/createdump" --withheap -f "$RUN/cd.core" "$PID" > "$RUN/cd.log" 2>&1
-    stop
-    "${COREMAP:-coremap}" shrink --for info,summary,heap,objects,finalizers -o "$RUN/s.core" "$RUN/cd.core"
-    mkdir -p "$OUT/dotnet31-server"
-    xz -9e -c "$RUN/s.core" > "$OUT/dotnet31-server/core.xz"
+    dump_dotnet server COMPlus_gcServer=1 --withheap info,summary,heap,objects,finalizers
     cp "$RUN/markers.json" "$OUT/dotnet31-server/truth.json"
 }
 

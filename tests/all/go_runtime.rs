@@ -16,10 +16,10 @@ fn answer(command: &[&str], name: &str) -> Value {
 #[test]
 fn figures_of_the_heap_are_those_of_mem_stats() {
     for name in names("go") {
-        let (told, stats) = (real::own_report(name), &answer(&["heap"], name)["stats"]);
+        let (own, stats) = (real::own_report(name), &answer(&["heap"], name)["stats"]);
         // The program allocated after it read the figures, without a collection.
         let later = ["HeapInuse", "HeapAlloc", "HeapObjects"];
-        for (key, value) in told["memstats"].as_object().unwrap() {
+        for (key, value) in own["memstats"].as_object().unwrap() {
             let (want, got) = (value.as_u64().unwrap(), stats[key].as_u64().unwrap());
             let near = later.contains(&key.as_str()) && got >= want && got <= want + want / 10;
             assert!(got == want || near, "{name}: {key} is {got}, and was {want}");

@@ -95,7 +95,7 @@ fn retained_differs(core: &str, words: &[String], finding: &Value) -> Option<Str
     // The size is that of the finding, unless a part of it was never written: `(60 MiB, 69 % of live objects)`.
     let share = text.split_once(" % of ")?.0.rsplit_once('(')?.1;
     let own = finding["bytes"].as_u64().map(round);
-    let told = share.split_once(", ").map_or(own.as_deref(), |(size, _)| Some(size))?;
+    let size = share.split_once(", ").map_or(own.as_deref(), |(bytes, _)| Some(bytes))?;
     let freed = text.split_once("Without it, ").and_then(|(_, rest)| rest.split_once(" would be freed"));
     let is_equal = match freed {
         _ if id == "containers" => finding["bytes"] == retained,
@@ -107,7 +107,7 @@ fn retained_differs(core: &str, words: &[String], finding: &Value) -> Option<Str
         // Objects that another runtime holds: each is retained by itself.
         None if text.contains(" (.NET ") => true,
         None => {
-            told == round(retained) || answer["dominators"][0]["retained"].as_u64().map(round).as_deref() == Some(told)
+            size == round(retained) || answer["dominators"][0]["retained"].as_u64().map(round).as_deref() == Some(size)
         }
     };
     (!is_equal).then(|| format!("`retained` says {}: {text}", round(retained)))

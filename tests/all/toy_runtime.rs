@@ -440,11 +440,11 @@ fn what_objects_own_outside_of_the_heap_is_told() {
     assert_eq!(held, [("Node", BufferMemory::Allocated, 2, 0x1100), ("Node", BufferMemory::Mapped, 1, 0x80)]);
 
     let found = commands::triage(&session, &TriageOptions::default(), &silent).findings;
-    let told = found.iter().find(|finding| finding.id == "native-buffers").unwrap();
-    assert_eq!(told.bytes, Some(0x1100));
+    let buffers = found.iter().find(|finding| finding.id == "native-buffers").unwrap();
+    assert_eq!(buffers.bytes, Some(0x1100));
     // The fourth node has no root.
-    assert!(told.text.contains("Retained by: roots (Stack) 4.12 KiB"), "{}", told.text);
-    assert!(told.text.contains("256 B belong to unreachable objects"), "{}", told.text);
+    assert!(buffers.text.contains("Retained by: roots (Stack) 4.12 KiB"), "{}", buffers.text);
+    assert!(buffers.text.contains("256 B belong to unreachable objects"), "{}", buffers.text);
 }
 
 /// Blocks of malloc behind the nodes, and a mapping behind one of them. The list's nodes are live, the last one is not.

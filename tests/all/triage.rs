@@ -42,9 +42,9 @@ fn what_a_program_leaks_comes_first() {
         assert_eq!((first["id"].as_str().unwrap(), first["severity"].as_str().unwrap()), id, "{name}: {text}");
         assert!(text.contains(words), "{name}: {text}");
         // What malloc and the kernel add to it is less than half of it again.
-        let (kept, told) = (real::own_report(&name)["bytes"].as_u64().unwrap(), number(&first["bytes"]));
+        let (kept, found) = (real::own_report(&name)["bytes"].as_u64().unwrap(), number(&first["bytes"]));
         let least = kept - kept / 16;
-        assert!((least..=kept + kept / 2).contains(&told), "{name}: {told} of {kept}");
+        assert!((least..=kept + kept / 2).contains(&found), "{name}: {found} of {kept}");
         let command = first["command"].as_str().unwrap();
         let words: Vec<&str> = command.split(' ').collect();
         assert_eq!(words[0], "coremap", "{command}");

@@ -1,4 +1,4 @@
-//! Descent in the tree of owners: into the heaviest group of alike children, until the memory spreads out.
+//! Descent in the ownership tree: into the heaviest group of alike children, until the memory spreads out.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What a holder owns in the tree of owners, compared with its retained size.
+//! What a holder owns in the ownership tree, compared with its retained size.
 //!
 //! The tree gives an object to one owner, whatever else refers to it. The retained size counts only what nothing else
 //! leads to. Where both are nearly equal, the finding has the retained size, as `retained` prints it.

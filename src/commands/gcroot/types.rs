@@ -190,10 +190,10 @@ impl View<'_, '_> {
             }
         }
         // A repeated step ends in the last of its objects, which is an array with thread-local variables.
-        for (i, step) in chain.iter_mut().enumerate().take(1) {
-            let last = example.chain.get(i.saturating_add(usize::try_from(step.repeats).unwrap_or(usize::MAX)));
+        if let Some(step) = chain.first_mut().filter(|step| step.repeats > 0) {
+            let last = example.chain.get(usize::try_from(step.repeats).unwrap_or(usize::MAX));
             let variable = last.and_then(|row| row.field.as_ref()?.split_once(" ("));
-            if let (Some(field), Some((_, variable))) = (&step.field, variable.filter(|_| step.repeats > 0)) {
+            if let (Some(field), Some((_, variable))) = (&step.field, variable) {
                 // Objects of other threads are in the same group.
                 let variable = variable.trim_end_matches(')').split(" of thread ").next().unwrap_or_default();
                 step.field = Some(format!("{field} ({variable})").into());

@@ -89,7 +89,7 @@ pub const MAX_FINALIZABLE: u64 = 1 << 28;
 /// (docs/performance.md) they take 7 GB, in memory or in files. A heap with so many objects has at least 13 GB.
 pub const MAX_LIVE_OBJECTS: usize = 1 << 29;
 
-/// Maximum number of objects in a heap for which the tree of owners is built. At 28 bytes each it takes 1.7 GB.
+/// Maximum number of objects in a heap for which the ownership tree is built. At 28 bytes each it takes 1.7 GB.
 pub const MAX_OWNED_OBJECTS: usize = 1 << 26;
 
 /// Maximum number of path shapes. Large programs have about 100,000.

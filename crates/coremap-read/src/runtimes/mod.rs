@@ -170,8 +170,8 @@ pub(crate) fn unusable(process: &Process) -> Vec<UnreadRow> {
             ModuleKind::Elf(image) => !image.lacks_variables(&process.memory),
             _ => true,
         };
-        let modules = process.modules.iter().filter(has_variables);
-        let file = modules.map(|module| module.name()).find(of).map(str::to_owned);
+        let module = process.modules.iter().filter(|module| of(&module.name())).find(has_variables);
+        let file = module.map(|module| module.name().to_owned());
         Some(UnreadRow { name: finder.shown.to_owned(), file, why: warning.message.clone() })
     };
     RUNTIMES.iter().filter_map(row).collect()

@@ -86,7 +86,7 @@ const MAX_LINE: usize = 100;
 
 fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
     doc.line("");
-    // Before the first method is the awaited object, and what stands between both.
+    // The awaited object comes before the first method, then whatever is between the two.
     let methods = chain.frames.iter().position(|f| f.kind == AsyncPart::Method).unwrap_or(0);
     let (before, steps) = chain.frames.split_at(methods);
     methods_of(doc, chain, steps);

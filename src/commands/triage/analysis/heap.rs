@@ -135,7 +135,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
                     labels.extend(of_objects);
                     held_by.extend(owners);
                 }
-                // All of this is dropped.
+                // The whole pass is over its time limit, and its findings are dropped.
                 Err(GraphError::OutOfTime) => return,
                 // Without names, the dominators remain.
                 Err(_) => findings.extend(suspects(session, retained, names, rooted, budget)),

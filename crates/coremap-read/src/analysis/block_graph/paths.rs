@@ -221,7 +221,7 @@ fn is_wide(graph: &BlockGraph<'_>, kinds: &Kinds, block: u32) -> bool {
 /// Whether two blocks of one size may be of the same kind: both have pointers at the same offset to blocks of similar
 /// size. Otherwise they may be, for example, a table and its element.
 fn are_alike(graph: &BlockGraph<'_>, a: u32, b: u32) -> bool {
-    // The highest index stands for several positions.
+    // The highest index is shared by all positions beyond it.
     let known = |(at, ..): &(u16, u32, Lead)| *at < Edges::LAST_WORD;
     let words = |block: u32| {
         graph.edges.of(block).filter(known).take(COMPARED).map(|(at, to, _)| (at, graph.usable(to).max(1)))

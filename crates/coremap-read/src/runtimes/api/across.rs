@@ -21,6 +21,9 @@ const MAX_FIELDS: usize = 4;
 
 /// Replaces roots of kind `unexplained` by the fields of objects in `others` that reference the same object.
 pub(crate) fn find_fields(target: &dyn Target, roots: &mut Vec<Root>, unexplained: RootKind, others: &[&dyn Heap]) {
+    if others.is_empty() {
+        return;
+    }
     let mut wanted: Vec<Addr> = roots.iter().filter(|root| root.kind == unexplained).map(|root| root.object).collect();
     wanted.sort_unstable();
     wanted.dedup();

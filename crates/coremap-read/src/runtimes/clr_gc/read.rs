@@ -134,18 +134,16 @@ impl Reader<'_> {
         self.memory.ptr(self.variable(field)?).ok()
     }
 
-    /// An entry of one of the arrays of field offsets. `None` if it is -1, which means that the field does not exist.
-    fn offset(&self, array: &str, indices: &str, field: &str) -> Option<u64> {
-        let index = self.layout.constant(indices, field).ok()?;
-        let at = self.vars.ptr(array).ok()?.checked_add(index.checked_mul(4)?)?;
-        u64::try_from(self.memory.u32(at).ok()? as i32).ok()
+    /// Offset of a field in a generation. `None` if the GC does not export it.
+    fn generation_offset(&self, field: &str) -> Option<u64> {
+        gc_heap::exported_offset(self.gc, "generation_field_offsets", "generation_fields", field)
     }
 
     /// Whether the GC uses regions: then a generation has no allocation_start.
     fn by_regions(&self) -> bool {
         self.vars.has("generation_field_offsets")
-            && self.offset("generation_field_offsets", "generation_fields", "start_segment").is_some()
-            && self.offset("generation_field_offsets", "generation_fields", "allocation_start").is_none()
+            && self.generation_offset("start_segment").is_some()
+            && self.generation_offset("allocation_start").is_none()
     }
 
     fn heaps(&mut self) -> Result<(), GcError> {
@@ -185,7 +183,7 @@ impl Reader<'_> {
     fn generations(&mut self, heap: u32, table: Addr, live: (Option<Addr>, Option<Addr>)) -> Result<(), GcError> {
         let size = self.vars.u64("generation_size")?;
         let count = if self.vars.has("total_generation_count") { self.vars.u64("total_generation_count")? } else { 4 };
-        let start = match self.offset("generation_field_offsets", "generation_fields", "start_segment") {
+        let start = match self.generation_offset("start_segment") {
             Some(offset) => offset,
             None => self.layout.positive("dac_generation", "start_segment")?,
         };
@@ -215,7 +213,7 @@ impl Reader<'_> {
     /// Address of a generation's first object. Only a GC with segments has it.
     fn allocation_start(&self, generation: Addr) -> Option<Addr> {
         let offset = self
-            .offset("generation_field_offsets", "generation_fields", "allocation_start")
+            .generation_offset("allocation_start")
             .or_else(|| self.layout.positive("dac_generation", "allocation_start").ok())?;
         self.memory.ptr(generation.checked_add(offset)?).ok()
     }
@@ -223,7 +221,7 @@ impl Reader<'_> {
     /// Adds the allocation context of a generation. During a collection, plugs move there.
     fn context(&mut self, generation: Addr) {
         let offset = self
-            .offset("generation_field_offsets", "generation_fields", "allocation_context")
+            .generation_offset("allocation_context")
             .or_else(|| self.layout.positive("dac_generation", "allocation_context").ok());
         let found = offset
             .and_then(|o| generation.checked_add(o))

@@ -1,4 +1,4 @@
-//! Sets of objects, and roles of types, without hashing: the tree of owners asks for both at each reference.
+//! Sets of objects, and roles of types, without hashing: the ownership tree asks for both at each reference.
 
 use crate::runtimes::api::{TypeIndex, TypeRole};
 use crate::runtimes::graph::root_bfs::{has_bit, set_bit};

@@ -1,4 +1,4 @@
-//! Nodes of linked lists in the tree of owners. A node may belong to another object than its list's owner. The list
+//! Nodes of linked lists in the ownership tree. A node may belong to another object than its list's owner. The list
 //! then continues after that node.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Sums over parts of a tree of owners in which no byte counts twice.
+//! Sums over parts of an ownership tree in which no byte counts twice.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
